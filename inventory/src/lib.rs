@@ -1,0 +1,20 @@
+//! The vocabulary of a GPU node: what a node consists of, in plain data.
+//!
+//! Every other crate speaks in these words, and this crate uses nobody's. There is no I/O here, no clock and
+//! no thread: time comes in as an argument.
+//!
+//! - [`gpu`], [`mig`], [`link`], [`process`]: one GPU and what is on it
+//! - [`pci`], [`numa`]: where things sit in the machine
+//! - [`reading`]: a value that the driver gave, or why it did not
+//! - [`sample`]: everything read from one GPU at one instant
+//! - [`snapshot`]: everything known about the node, in parts with an age each
+
+pub mod gpu;
+pub mod link;
+pub mod mig;
+pub mod numa;
+pub mod pci;
+pub mod process;
+pub mod reading;
+pub mod sample;
+pub mod snapshot;

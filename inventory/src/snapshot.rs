@@ -1,0 +1,224 @@
+//! Everything known about the node, in parts with an age each.
+//!
+//! Whoever learns something replaces one part; whoever reads takes the whole by one `Arc` and never waits.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use crate::gpu::Gpu;
+use crate::numa::{NumaNode, NumaNodeId};
+use crate::pci::PciAddress;
+use crate::reading::Answer;
+use crate::sample::Sample;
+
+/// One part of the snapshot and when it was true.
+#[derive(Debug, Clone)]
+pub struct Part<T> {
+    /// What was learned.
+    pub value: Arc<T>,
+    /// When.
+    pub taken: Instant,
+}
+
+impl<T> Part<T> {
+    /// A part learned at `now`.
+    pub fn new(value: T, now: Instant) -> Self {
+        Self { value: Arc::new(value), taken: now }
+    }
+
+    /// How old it is at `now`.
+    pub fn age(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.taken)
+    }
+}
+
+/// The node at one instant.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// When this snapshot was put together.
+    pub taken: Instant,
+    /// The same instant on the wall clock, for timestamps that people compare: time since the Unix epoch.
+    pub taken_unix: Duration,
+    /// The driver and its GPUs.
+    pub gpus: Part<NodeGpus>,
+    /// NUMA nodes and where the GPUs sit.
+    pub topology: Part<Topology>,
+    /// The agent's own process.
+    pub process: Part<ProcessStats>,
+}
+
+/// The driver and its GPUs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NodeGpus {
+    /// How the driver is.
+    pub driver: Driver,
+    /// Its GPUs in the driver's order. Those of a driver that is gone stay, each with the reason why it is down.
+    pub gpus: Vec<GpuState>,
+}
+
+/// How the driver is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Driver {
+    /// It answers.
+    Up(DriverInfo),
+    /// It does not.
+    Down(DriverDown),
+}
+
+impl Driver {
+    /// Why it is down, in one stable word; absent while it is up.
+    pub fn down_reason(&self) -> Option<&'static str> {
+        match self {
+            Self::Up(_) => None,
+            Self::Down(down) => Some(down.reason),
+        }
+    }
+}
+
+/// The driver's versions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DriverInfo {
+    /// Driver version, such as `580.105.08`.
+    pub driver_version: String,
+    /// Version of the NVML library.
+    pub nvml_version: String,
+    /// Highest CUDA version that the driver supports, such as `13.0`; absent where it does not say.
+    pub cuda_version: Option<String>,
+    /// Which library was opened.
+    pub library: String,
+    /// How often the driver has been opened by this process: changes when handles and caches do.
+    pub epoch: u64,
+}
+
+/// Why the driver is down.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DriverDown {
+    /// One stable word: `LibraryNotFound`, `DriverNotLoaded`, `NoPermission`, `VersionMismatch`, `Quiesced`, …
+    pub reason: &'static str,
+    /// What happened, naming the object.
+    pub message: String,
+    /// What a person can do about it.
+    pub remedy: String,
+}
+
+/// One GPU and the last that was read from it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct GpuState {
+    /// What it is.
+    pub gpu: Arc<Gpu>,
+    /// Whether it answers.
+    pub condition: Condition,
+    /// The last readings; absent when it went down before the first, and once they are too old to be told.
+    pub sample: Option<Arc<Sample>>,
+    /// When `sample` was read (or, without one, when the GPU was last heard of).
+    #[serde(skip)]
+    pub sampled: Instant,
+    /// How long reading took, as seen from outside the worker.
+    pub took: Duration,
+    /// XIDs by code since this process started.
+    pub xids: BTreeMap<u32, u64>,
+}
+
+/// Whether a GPU answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Condition {
+    /// It answers.
+    Up,
+    /// It does not.
+    Down(DownReason),
+}
+
+impl Condition {
+    /// Why it is down, in one stable word; absent while it is up.
+    pub fn down_reason(self) -> Option<&'static str> {
+        match self {
+            Self::Up => None,
+            Self::Down(reason) => Some(reason.reason()),
+        }
+    }
+}
+
+/// Why a GPU does not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DownReason {
+    /// It has fallen off the bus (`NVML_ERROR_GPU_IS_LOST`).
+    Lost(Answer),
+    /// It must be reset before it answers again (`NVML_ERROR_RESET_REQUIRED`).
+    ResetRequired(Answer),
+    /// A call has not returned for longer than its deadline.
+    Unresponsive {
+        /// The call that hangs.
+        call: &'static str,
+        /// For how long, at the time of the snapshot.
+        since: Duration,
+    },
+    /// The driver is not open.
+    DriverDown,
+    /// It answered with an error that says nothing more exact.
+    Failed(Answer),
+}
+
+impl DownReason {
+    /// The stable word for metric labels and events.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Lost(_) => "Lost",
+            Self::ResetRequired(_) => "ResetRequired",
+            Self::Unresponsive { .. } => "Unresponsive",
+            Self::DriverDown => "DriverDown",
+            Self::Failed(_) => "Failed",
+        }
+    }
+}
+
+/// NUMA nodes and where the GPUs sit in them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Topology {
+    /// Online NUMA nodes, ascending.
+    pub numa_nodes: Vec<NumaNode>,
+    /// NVIDIA GPUs that the kernel sees on the PCI bus, with or without a driver, ascending.
+    pub gpus: Vec<GpuPlace>,
+}
+
+/// Where one GPU sits, as the kernel tells it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct GpuPlace {
+    /// Its address.
+    pub pci: PciAddress,
+    /// The NUMA node that it is attached to; absent where the firmware does not say (`numa_node` is -1).
+    pub numa_node: Option<NumaNodeId>,
+    /// The kernel driver bound to it, such as `nvidia` or `vfio-pci`; absent where none is.
+    pub driver: Option<String>,
+}
+
+impl Topology {
+    /// The NUMA node of the GPU at `pci`.
+    pub fn numa_node_of(&self, pci: PciAddress) -> Option<NumaNodeId> {
+        self.gpus.iter().find(|place| place.pci == pci).and_then(|place| place.numa_node)
+    }
+}
+
+/// The agent's own process (source: `/proc/self`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct ProcessStats {
+    /// User and system CPU time, seconds.
+    pub cpu_seconds: f64,
+    /// Resident memory, bytes.
+    pub resident_bytes: u64,
+    /// Virtual memory, bytes.
+    pub virtual_bytes: u64,
+    /// Open file descriptors.
+    pub open_fds: u64,
+    /// Limit on open file descriptors.
+    pub max_fds: u64,
+    /// Threads.
+    pub threads: u64,
+    /// Start of the process, seconds since the Unix epoch.
+    pub start_time_seconds: f64,
+}

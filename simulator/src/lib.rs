@@ -1,0 +1,3 @@
+//! A simulated GPU node.
+
+pub mod state;
