@@ -57,6 +57,22 @@ pub struct NodeGpus {
     pub driver: Driver,
     /// Its GPUs in the driver's order. Those of a driver that is gone stay, each with the reason why it is down.
     pub gpus: Vec<GpuState>,
+    /// What the calls to the driver came to.
+    pub calls: CallStats,
+}
+
+/// What the calls to the driver came to since this process started.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct CallStats {
+    /// Calls made.
+    pub made: u64,
+    /// Calls that did not succeed, by symbol and then by reason ([`crate::reading::Cause::reason`]). What a GPU does
+    /// not support is counted once, for it is not asked again.
+    pub failed: BTreeMap<&'static str, BTreeMap<&'static str, u64>>,
+    /// Threads that are stuck in a call now.
+    pub stuck_threads: u64,
+    /// How often the driver was opened.
+    pub opens: u64,
 }
 
 /// How the driver is.
