@@ -1,0 +1,25 @@
+//! How to open the driver and how patient to be with it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How to open the driver and how patient to be with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// The library to open; absent: the search list.
+    pub library: Option<PathBuf>,
+    /// Where the host's file system is mounted: libraries of the host and of driver containers are looked for
+    /// below it, and the kernel module's version is read from it.
+    pub host_root: PathBuf,
+    /// How long one call to the driver may take before its GPU counts as unresponsive.
+    pub deadline: Duration,
+    /// How many threads may be stuck in calls that do not return, over all times that the driver was opened, before
+    /// it is not opened again.
+    pub max_stuck_threads: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { library: None, host_root: "/".into(), deadline: Duration::from_secs(2), max_stuck_threads: 16 }
+    }
+}
