@@ -1,1 +1,18 @@
-//! Shared pieces.
+//! The built programs, driven from outside: a simulated node, the daemon on it, and what it serves.
+//!
+//! Everything here is what a person could do on a terminal: run a program, send a signal, fetch a page, look into
+//! `/proc`. Nothing reaches into the programs.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod agent;
+mod node;
+mod program;
+mod scrape;
+mod text_only;
+
+pub use agent::{Agent, Response};
+pub use node::Node;
+pub use program::{gpulet, gpulet_sim, others_python, wait_until};
+pub use scrape::Scrape;
+pub use text_only::TextOnly;

@@ -59,7 +59,8 @@ fn crates_use_only_what_lies_below_them() {
     let names = names(&metadata);
     for package in &metadata.packages {
         let user = folder(package);
-        let allowed = may_use(&user).unwrap_or_else(|| panic!("`{user}` is a new folder: give it a place here"));
+        let allowed =
+            may_use(&user).unwrap_or_else(|| panic!("`{user}` is a new folder: give it a place here"));
         for used in uses(package, &names) {
             assert!(allowed.contains(used.as_str()), "`{user}` must not use `{used}`");
         }
@@ -81,11 +82,16 @@ fn pure_crates_touch_nothing_outside() {
     let pure = |p: &&Package| folder(p) == VOCABULARY || PURE.contains(&folder(p).as_str());
     for package in metadata.packages.iter().filter(pure) {
         for dependency in package.dependencies.iter().filter(|d| d.kind == DependencyKind::Normal) {
-            let known = names.contains_key(&dependency.name) || PURE_MAY_USE.contains(&dependency.name.as_str());
+            let known =
+                names.contains_key(&dependency.name) || PURE_MAY_USE.contains(&dependency.name.as_str());
             assert!(known, "`{}` is pure and must not use `{}`", package.name, dependency.name);
         }
         let lints = std::fs::read_to_string(package.manifest_path.with_file_name("clippy.toml")).unwrap();
-        assert!(lints.contains("std::time::Instant::now"), "`{}` must forbid reading the clock", package.name);
+        assert!(
+            lints.contains("std::time::Instant::now"),
+            "`{}` must forbid reading the clock",
+            package.name
+        );
     }
 }
 
@@ -122,7 +128,10 @@ fn unsafe_lives_in_three_places() {
         let place = file.strip_prefix(root()).unwrap().to_string_lossy().into_owned();
         if text.lines().any(|line| line.contains("allow") && line.contains(&lifted)) {
             seen += 1;
-            assert!(UNSAFE_PLACES.iter().any(|allowed| place.starts_with(allowed)), "{place} lifts the lint on unsafe");
+            assert!(
+                UNSAFE_PLACES.iter().any(|allowed| place.starts_with(allowed)),
+                "{place} lifts the lint on unsafe"
+            );
         }
     }
     assert!(seen > 0, "the search must find the places that do lift it");
