@@ -1,2 +1,5 @@
-//! The binary.
-fn main() {}
+//! The binary `gpulet`.
+mod config;
+fn main() {
+    let _ = config::Source::new(None, config::Overrides::default()).read();
+}

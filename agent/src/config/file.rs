@@ -1,0 +1,114 @@
+//! The keys of the configuration file.
+
+use super::duration::Span;
+use super::error::Problem;
+use super::reader::{self, Problems, Section};
+use super::settings::{Log, Sampling, Settings, Web};
+use super::tree::{Node, Value};
+
+/// Reads the settings from the text of a file.
+///
+/// # Errors
+/// Everything that is wrong with it, in the order of the file.
+pub(crate) fn parse(text: &str) -> Result<Settings, Vec<Problem>> {
+    let document = document(text).map_err(|problem| vec![problem])?;
+    let problems = Problems::default();
+    let settings = settings(Section::top(&document, &problems));
+    let problems = problems.into_sorted();
+    if problems.is_empty() { Ok(settings) } else { Err(problems) }
+}
+
+/// A file of comments alone says nothing, which is fine.
+fn document(text: &str) -> Result<Node, Problem> {
+    let empty = text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#'));
+    if empty {
+        return Ok(Node { line: 1, value: Value::Null });
+    }
+    serde_saphyr::from_str(text).map_err(|error| Problem {
+        line: error.location().map_or(0, |location| location.line()),
+        message: not_yaml(error.without_snippet()),
+    })
+}
+
+/// The parser's own words without the place, which stands before them already.
+fn not_yaml(error: &serde_saphyr::Error) -> String {
+    let text = error.to_string();
+    let first = text.lines().next().unwrap_or_default();
+    format!("not YAML that can be read: {first}")
+}
+
+fn settings(mut top: Section<'_>) -> Settings {
+    let default = Settings::default();
+    let settings = Settings {
+        node_name: top.value("node-name", reader::parsed),
+        log: top.section("log").map_or(default.log, log),
+        sampling: top.section("sampling").map_or(default.sampling, sampling),
+        web: top.section("web").map_or(default.web, web),
+    };
+    top.finish();
+    settings
+}
+
+fn log(mut section: Section<'_>) -> Log {
+    let default = Log::default();
+    let log = Log {
+        level: section.value("level", reader::parsed).unwrap_or(default.level),
+        format: section.value("format", reader::parsed).unwrap_or(default.format),
+    };
+    section.finish();
+    log
+}
+
+fn sampling(mut section: Section<'_>) -> Sampling {
+    let default = Sampling::default();
+    let sampling = Sampling {
+        interval: section.value("interval", span("100ms", "1h")).unwrap_or(default.interval),
+        slow_interval: section.value("slow-interval", span("100ms", "24h")).unwrap_or(default.slow_interval),
+        deadline: section.value("deadline", span("50ms", "1m")).unwrap_or(default.deadline),
+    };
+    if sampling.slow_interval < sampling.interval {
+        let key = if section.line_of("slow-interval") > 0 { "slow-interval" } else { "interval" };
+        section.wrong(
+            key,
+            &format!(
+                "slow-interval ({}) must not be shorter than interval ({})",
+                Span(sampling.slow_interval),
+                Span(sampling.interval)
+            ),
+        );
+    }
+    section.finish();
+    sampling
+}
+
+fn web(mut section: Section<'_>) -> Web {
+    let Web { address, limits } = Web::default();
+    let web = Web {
+        address: section.value("address", reader::parsed).unwrap_or(address),
+        limits: gpulet_exporter::Limits {
+            connections: section
+                .value("max-connections", reader::count(1, 10_000))
+                .unwrap_or(limits.connections),
+            header_bytes: section
+                .value("max-header-bytes", reader::count(8192, 1 << 20))
+                .unwrap_or(limits.header_bytes),
+            header_timeout: section
+                .value("header-timeout", span("100ms", "10m"))
+                .unwrap_or(limits.header_timeout),
+            request_timeout: section
+                .value("request-timeout", span("100ms", "10m"))
+                .unwrap_or(limits.request_timeout),
+            drain_timeout: limits.drain_timeout,
+        },
+    };
+    section.finish();
+    web
+}
+
+fn span(least: &'static str, most: &'static str) -> impl Fn(&Value) -> Result<std::time::Duration, String> {
+    let check = Span::between(least, most);
+    move |value| reader::parsed::<Span>(value).and_then(&check)
+}
+
+#[cfg(test)]
+mod tests;

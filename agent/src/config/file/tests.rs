@@ -1,0 +1,170 @@
+//! What the file's reader takes and what it says about what it does not take.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::config::level::LogFormat;
+
+fn lines(text: &str) -> Vec<(u64, String)> {
+    parse(text).unwrap_err().into_iter().map(|problem| (problem.line, problem.message)).collect()
+}
+
+#[test]
+fn an_empty_file_is_the_defaults() {
+    for text in ["", "\n\n", "# nothing but a comment\n", "sampling:\n", "web:\n  address:\n", "{}"] {
+        assert_eq!(parse(text).unwrap(), Settings::default(), "{text:?}");
+    }
+}
+
+#[test]
+fn every_key_is_taken() {
+    let text = "
+node-name: gpu-7
+log:
+  level: warn,gpulet_nvml=debug
+  format: json
+sampling:
+  interval: 500ms
+  slow-interval: 1m
+  deadline: 3s
+web:
+  address: 127.0.0.1:1234
+  max-connections: 5
+  max-header-bytes: 9000
+  header-timeout: 1s
+  request-timeout: 2s
+";
+    let settings = parse(text).unwrap();
+    assert_eq!(settings.node_name.unwrap().to_string(), "gpu-7");
+    assert_eq!(settings.log.level.to_string(), "warn,gpulet_nvml=debug");
+    assert_eq!(settings.log.format, LogFormat::Json);
+    assert_eq!(settings.sampling.interval, Duration::from_millis(500));
+    assert_eq!(settings.sampling.slow_interval, Duration::from_secs(60));
+    assert_eq!(settings.sampling.deadline, Duration::from_secs(3));
+    assert_eq!(settings.web.address.to_string(), "127.0.0.1:1234");
+    assert_eq!((settings.web.limits.connections, settings.web.limits.header_bytes), (5, 9000));
+    assert_eq!(settings.web.limits.header_timeout, Duration::from_secs(1));
+    assert_eq!(settings.web.limits.request_timeout, Duration::from_secs(2));
+}
+
+#[test]
+fn all_errors_are_told_at_once_each_with_its_line() {
+    let text = "
+node-name: Not_A_Name
+sampling:
+  interval: fast
+  deadline: 3
+  colour: red
+web:
+  max-connections: many
+  address: localhost
+plugins: []
+log: loud
+";
+    let problems = lines(text);
+    let told: Vec<u64> = problems.iter().map(|(line, _)| *line).collect();
+    assert_eq!(told, [2, 4, 5, 6, 8, 9, 10, 11], "{problems:#?}");
+    let says = |line: u64, part: &str| {
+        let (_, message) = problems.iter().find(|(at, _)| *at == line).unwrap();
+        assert!(message.contains(part), "line {line}: {message}");
+    };
+    says(2, "node-name: `Not_A_Name`");
+    says(4, "sampling.interval: `fast` is not a duration");
+    says(5, "`3` is not a duration; expected whole numbers with units");
+    says(6, "unknown key `sampling.colour`; known here: interval, slow-interval, deadline");
+    says(8, "`many` is not a whole number from 1 to 10000");
+    says(9, "`localhost` is not an address");
+    says(10, "unknown key `plugins`; known here: node-name, log, sampling, web");
+    says(11, "`log` must be a section of keys, not `loud`");
+}
+
+#[test]
+fn bounds_and_what_two_keys_say_together() {
+    assert_eq!(
+        lines("sampling:\n  interval: 1ms\n")[0].1,
+        "sampling.interval: `1ms` is not between 100ms and 1h"
+    );
+    let problems = lines("sampling:\n  interval: 30s\n  slow-interval: 20s\n");
+    assert_eq!(
+        problems,
+        [(3, "sampling.slow-interval: slow-interval (20s) must not be shorter than interval (30s)".into())]
+    );
+    let problems = lines("sampling:\n  interval: 30s\n");
+    assert_eq!((problems.len(), problems[0].0), (1, 2), "the default slow-interval is shorter: {problems:?}");
+}
+
+#[test]
+fn what_is_no_yaml_is_told_with_its_line() {
+    let problems = lines("web:\n  address: \":1\"\n  address: \":2\"\n");
+    assert_eq!(problems[0].0, 3, "a key twice: {problems:?}");
+    let problems = lines("web:\n  address: [\n");
+    assert!(problems[0].0 >= 2 && problems[0].1.starts_with("not YAML"), "{problems:?}");
+    assert!(lines("- a\n- b\n")[0].1.contains("the file must be a section of keys, not a list"));
+}
+
+/// The annotated example: what a person copies.
+const EXAMPLE: &str = include_str!("../../../../docs/gpulet.example.yaml");
+
+#[test]
+fn the_example_is_valid_and_says_the_defaults() {
+    assert_eq!(parse(EXAMPLE).unwrap(), Settings::default());
+}
+
+/// Uncommented, the example sets every key, to its default where it has one.
+#[test]
+fn the_example_names_every_key_with_its_default() {
+    let uncommented: String = EXAMPLE.lines().map(|line| format!("{}\n", uncomment(line))).collect();
+    let settings = parse(&uncommented).unwrap();
+    assert!(settings.node_name.is_some(), "node-name is in the example");
+    assert_eq!(Settings { node_name: None, ..settings }, Settings::default());
+    let Node { value: Value::Map(top), .. } = document(&uncommented).unwrap() else { panic!("no keys") };
+    let mut named: Vec<String> = Vec::new();
+    for (key, node) in &top {
+        match &node.value {
+            Value::Map(entries) => {
+                named.extend(entries.iter().map(|(entry, _)| format!("{}.{}", key.value, entry.value)));
+            }
+            _ => named.push(key.value.clone()),
+        }
+    }
+    assert_eq!(named, known_keys());
+}
+
+/// `#key: value` is a key that is commented out; `# words` is a comment.
+fn uncomment(line: &str) -> String {
+    let trimmed = line.trim_start();
+    let indent = &line[..line.len() - trimmed.len()];
+    match trimmed.strip_prefix('#') {
+        Some(rest) if rest.starts_with(|c: char| c.is_ascii_lowercase()) => format!("{indent}{rest}"),
+        _ => line.to_owned(),
+    }
+}
+
+/// Every key that the reader knows, as it says itself when it meets one that it does not know.
+fn known_keys() -> Vec<String> {
+    let names = |text: &str| -> Vec<String> {
+        let message = lines(text).remove(0).1;
+        let (_, known) = message.split_once("known here: ").unwrap();
+        known.split(", ").map(str::to_owned).collect()
+    };
+    let mut keys = Vec::new();
+    for key in names("nonsense: 1\n") {
+        match parse(&format!("{key}: {{nonsense: 1}}\n")) {
+            Err(problems) if problems[0].message.contains("known here") => {
+                let inner = names(&format!("{key}: {{nonsense: 1}}\n"));
+                keys.extend(inner.into_iter().map(|inner| format!("{key}.{inner}")));
+            }
+            _ => keys.push(key),
+        }
+    }
+    keys
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_taken_or_refused(text in "(node-name|sampling|web|[a-z:{}\\[\\] \n&*!|>-]){0,30}") {
+        let _ = parse(&text);
+    }
+}

@@ -1,0 +1,18 @@
+//! The configuration: a YAML file, and flags and environment that go before it.
+//!
+//! Precedence: flag, environment, file, default. Everything that is wrong with a file is told at once, each with its line.
+
+pub(crate) mod address;
+pub(crate) mod duration;
+mod error;
+mod file;
+pub(crate) mod level;
+pub(crate) mod node_name;
+mod reader;
+pub(crate) mod settings;
+mod source;
+mod tree;
+
+pub(crate) use error::ConfigError;
+pub(crate) use settings::{Overrides, Settings};
+pub(crate) use source::Source;

@@ -1,0 +1,138 @@
+//! Reads sections of the document key by key and gathers everything that is wrong with them.
+
+use std::cell::RefCell;
+
+use super::error::Problem;
+use super::tree::{Node, Value};
+
+/// Everything found wrong so far.
+#[derive(Debug, Default)]
+pub(crate) struct Problems(RefCell<Vec<Problem>>);
+
+impl Problems {
+    /// Adds what is wrong at `line`.
+    pub(crate) fn add(&self, line: u64, message: String) {
+        self.0.borrow_mut().push(Problem { line, message });
+    }
+
+    /// All of them in the order of the file.
+    pub(crate) fn into_sorted(self) -> Vec<Problem> {
+        let mut problems = self.0.into_inner();
+        problems.sort_by_key(|problem| problem.line);
+        problems
+    }
+}
+
+/// One section of the document, from which keys are taken one after the other.
+pub(crate) struct Section<'a> {
+    path: String,
+    entries: &'a [(serde_saphyr::Spanned<String>, Node)],
+    known: Vec<&'static str>,
+    problems: &'a Problems,
+}
+
+impl<'a> Section<'a> {
+    /// The document itself. An empty one is an empty section.
+    pub(crate) fn top(document: &'a Node, problems: &'a Problems) -> Self {
+        Self::of(String::new(), document, problems)
+    }
+
+    fn of(path: String, node: &'a Node, problems: &'a Problems) -> Self {
+        let entries: &[_] = match &node.value {
+            Value::Map(entries) => entries,
+            Value::Null => &[],
+            other => {
+                let what = if path.is_empty() { "the file".to_owned() } else { format!("`{path}`") };
+                problems
+                    .add(node.line, format!("{what} must be a section of keys, not {}", other.describe()));
+                &[]
+            }
+        };
+        Self { path, entries, known: Vec::new(), problems }
+    }
+
+    /// The section under `key`; absent if the key is.
+    pub(crate) fn section(&mut self, key: &'static str) -> Option<Section<'a>> {
+        let path = self.path_of(key);
+        let problems = self.problems;
+        self.find(key).map(|node| Self::of(path, node, problems))
+    }
+
+    /// The value of `key` as `parse` reads it; absent if the key is, has no value, or is wrong (which is noted).
+    pub(crate) fn value<T>(
+        &mut self,
+        key: &'static str,
+        parse: impl FnOnce(&Value) -> Result<T, String>,
+    ) -> Option<T> {
+        let path = self.path_of(key);
+        let node = self.find(key).filter(|node| node.value != Value::Null)?;
+        match parse(&node.value) {
+            Ok(value) => Some(value),
+            Err(message) => {
+                self.problems.add(node.line, format!("{path}: {message}"));
+                None
+            }
+        }
+    }
+
+    /// The line of `key`; 0 if it is absent.
+    pub(crate) fn line_of(&self, key: &str) -> u64 {
+        self.entries.iter().find(|(entry, _)| entry.value == key).map_or(0, |(_, node)| node.line)
+    }
+
+    /// Notes what only several keys together show to be wrong.
+    pub(crate) fn wrong(&self, key: &'static str, message: &str) {
+        self.problems.add(self.line_of(key), format!("{}: {message}", self.path_of(key)));
+    }
+
+    /// Notes every key that no one has asked for.
+    pub(crate) fn finish(self) {
+        for (key, _) in self.entries {
+            if !self.known.contains(&key.value.as_str()) {
+                let key_path = self.path_of(&key.value.chars().take(64).collect::<String>());
+                let known = self.known.join(", ");
+                self.problems
+                    .add(key.referenced.line(), format!("unknown key `{key_path}`; known here: {known}"));
+            }
+        }
+    }
+
+    fn find(&mut self, key: &'static str) -> Option<&'a Node> {
+        self.known.push(key);
+        self.entries.iter().find(|(entry, _)| entry.value == key).map(|(_, node)| node)
+    }
+
+    fn path_of(&self, key: &str) -> String {
+        match self.path.as_str() {
+            "" => key.to_owned(),
+            path => format!("{path}.{key}"),
+        }
+    }
+}
+
+/// A text, for types that parse from one.
+pub(crate) fn parsed<T>(value: &Value) -> Result<T, String>
+where
+    T: std::str::FromStr,
+    T::Err: std::fmt::Display,
+{
+    match value {
+        Value::Text(text) => text.parse().map_err(|error: T::Err| error.to_string()),
+        // Numbers are handed on as they were written, so that the message is about what the type expects.
+        Value::Integer(number) => number.to_string().parse().map_err(|error: T::Err| error.to_string()),
+        other => Err(format!("{} is not a text", other.describe())),
+    }
+}
+
+/// A whole number from `least` to `most`.
+pub(crate) fn count(least: usize, most: usize) -> impl Fn(&Value) -> Result<usize, String> {
+    move |value| {
+        let number = match value {
+            Value::Integer(number) => usize::try_from(*number).ok(),
+            _ => None,
+        };
+        number
+            .filter(|number| (least..=most).contains(number))
+            .ok_or_else(|| format!("{} is not a whole number from {least} to {most}", value.describe()))
+    }
+}
