@@ -1,14 +1,34 @@
 //! The pages over HTTP.
+//!
+//! | path | what |
+//! |---|---|
+//! | `/metrics` | text 0.0.4 or OpenMetrics 1.0 by `Accept`, gzip by `Accept-Encoding`; 503 until the first snapshot |
+//! | `/healthz` | 200 while the agent's loops run, else 503 with the reason |
+//! | `/readyz` | 200 once there is a snapshot and the agent does its work, else 503 with the reason |
+//! | `/topology` | the node as JSON ([`topology`]) |
+//! | `/` | a page for people |
+//!
+//! A request waits for nothing: it takes the snapshot that is there. The one lock on its way is that on the rendered body,
+//! held by the first request of a tick while it renders. Connections, headers and the time of an answer are bounded by
+//! [`Limits`].
 
-use std::future::Future;
+mod body;
+mod listen;
+mod negotiate;
+mod page;
+mod refuse;
+mod route;
+mod stream;
+mod topology;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use gpulet_inventory::snapshot::Snapshot;
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::own::Own;
+pub use listen::serve;
 
 /// What the agent says about itself when it is asked over HTTP.
 pub trait Probe: Send + Sync {
@@ -43,11 +63,12 @@ pub struct Site {
 pub struct Limits {
     /// Connections open at once. Further ones are answered 503 and closed.
     pub connections: usize,
-    /// Request line and headers together, bytes; at least 8,192.
+    /// Request line and headers together, bytes; less than 8,192 is taken as 8,192.
     pub header_bytes: usize,
-    /// Time for a request's headers to arrive.
+    /// Time for a request's headers to arrive, from the opening of the connection or from the answer before. So it is
+    /// also how long an idle connection is kept.
     pub header_timeout: Duration,
-    /// Time for one answer to be taken by the client.
+    /// Time for a client to take one answer.
     pub request_timeout: Duration,
     /// Time for open requests to finish once the server is told to stop.
     pub drain_timeout: Duration,
@@ -58,7 +79,7 @@ impl Default for Limits {
         Self {
             connections: 64,
             header_bytes: 16 * 1024,
-            header_timeout: Duration::from_secs(10),
+            header_timeout: Duration::from_secs(30),
             request_timeout: Duration::from_secs(30),
             drain_timeout: Duration::from_secs(1),
         }
@@ -70,16 +91,4 @@ impl Default for Limits {
 pub struct Drained {
     /// Connections that were cut because they did not finish in time.
     pub cut: usize,
-}
-
-/// Serves `site` on `listener` until `shutdown` resolves, then lets open requests finish within
-/// [`Limits::drain_timeout`].
-pub async fn serve(
-    _listener: TcpListener,
-    _site: Site,
-    _limits: Limits,
-    shutdown: impl Future<Output = ()>,
-) -> Drained {
-    shutdown.await;
-    Drained { cut: 0 }
 }

@@ -1,0 +1,107 @@
+//! The driver, and what the calls to it came to.
+
+use gpulet_inventory::snapshot::{Driver, Snapshot};
+
+use super::{Absence, Family, Kind, Label, Sampler, Series, Value};
+
+pub(super) const FAMILIES: &[Family] = &[
+    Family {
+        name: "gpulet_nvml_up",
+        kind: Kind::Gauge,
+        unit: None,
+        help: "Whether the driver answers; 0 with the reason where it does not.",
+        labels: &["reason"],
+        source: "nvmlInit_v2",
+        sampler: Sampler::Node(up),
+    },
+    Family {
+        name: "gpulet_driver",
+        kind: Kind::Info,
+        unit: None,
+        help: "Versions of the driver, of its management library and of CUDA at most.",
+        labels: &["version", "nvml_version", "cuda_version", "library"],
+        source: "nvmlSystemGetDriverVersion, nvmlSystemGetNVMLVersion, nvmlSystemGetCudaDriverVersion_v2",
+        sampler: Sampler::Node(info),
+    },
+    Family {
+        name: "gpulet_nvml_opens",
+        kind: Kind::Counter,
+        unit: None,
+        help: "Times that the driver was opened.",
+        labels: &[],
+        source: "nvmlInit_v2",
+        sampler: Sampler::Node(|node, series| series.point(&[], node.gpus.value.calls.opens.into())),
+    },
+    Family {
+        name: "gpulet_nvml_calls",
+        kind: Kind::Counter,
+        unit: None,
+        help: "Calls made to the driver.",
+        labels: &[],
+        source: "the agent",
+        sampler: Sampler::Node(|node, series| series.point(&[], node.gpus.value.calls.made.into())),
+    },
+    Family {
+        name: "gpulet_nvml_failed_calls",
+        kind: Kind::Counter,
+        unit: None,
+        help: "Calls to the driver that did not succeed; what a GPU does not support counts once.",
+        labels: &["call", "reason"],
+        source: "the agent",
+        sampler: Sampler::Node(failed_calls),
+    },
+    Family {
+        name: "gpulet_nvml_stuck_threads",
+        kind: Kind::Gauge,
+        unit: None,
+        help: "Threads that are stuck in a call to the driver now.",
+        labels: &[],
+        source: "the agent",
+        sampler: Sampler::Node(|node, series| series.point(&[], node.gpus.value.calls.stuck_threads.into())),
+    },
+    Family {
+        name: "gpulet_pci_gpu",
+        kind: Kind::Info,
+        unit: None,
+        help: "NVIDIA GPUs that the kernel sees on the PCI bus, with the kernel driver that is bound to each.",
+        labels: &["pci_bus_id", "driver", "numa_node"],
+        source: "/sys/bus/pci/devices",
+        sampler: Sampler::Node(on_the_bus),
+    },
+];
+
+fn up(node: &Snapshot, series: &mut Series<'_>) {
+    let reason = node.gpus.value.driver.down_reason();
+    series.point(&[Label::Text(reason.unwrap_or_default())], Value::flag(reason.is_none()));
+}
+
+fn info(node: &Snapshot, series: &mut Series<'_>) {
+    match &node.gpus.value.driver {
+        Driver::Up(driver) => series.point(
+            &[
+                Label::Text(&driver.driver_version),
+                Label::Text(&driver.nvml_version),
+                Label::Text(driver.cuda_version.as_deref().unwrap_or_default()),
+                Label::Text(&driver.library),
+            ],
+            Value::flag(true),
+        ),
+        Driver::Down(down) => series.missing(&[], Absence::DriverDown(&down.message)),
+    }
+}
+
+fn failed_calls(node: &Snapshot, series: &mut Series<'_>) {
+    for (call, reasons) in &node.gpus.value.calls.failed {
+        for (reason, times) in reasons {
+            series.point(&[Label::Text(call), Label::Text(reason)], (*times).into());
+        }
+    }
+}
+
+fn on_the_bus(node: &Snapshot, series: &mut Series<'_>) {
+    for place in &node.topology.value.gpus {
+        let driver = Label::Text(place.driver.as_deref().unwrap_or_default());
+        let numa_node = place.numa_node.map_or(Label::NONE, |node| Label::Number(node.0.into()));
+        series.point(&[Label::Pci(place.pci), driver, numa_node], Value::flag(true));
+    }
+}

@@ -1,0 +1,60 @@
+//! `docs/metrics.md`, written from the catalogue.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use super::{Family, GPU_LABELS, Kind, Sampler, families};
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/metrics.md");
+
+const INTRODUCTION: &str = "# Metrics
+
+Every metric that gpulet serves at `/metrics`, in the order of a scrape. This page is written from the catalogue in
+`exporter/src/catalogue/`; after a change there, write it anew with
+
+    GPULET_BLESS=1 cargo test -p gpulet-exporter --lib the_page_is_up_to_date
+
+- Names are those of the text format 0.0.4. In OpenMetrics the family's name has no `_total` and no `_info`.
+- A value that the driver does not give makes no series. `gpulet metrics --explain` says which call answered what.
+- The series of a GPU carry `gpu` (the driver's index) and `uuid` and no more; for the model or the PCI address join them
+  with `* on (uuid) group_left (model) gpulet_gpu_info`.
+- A GPU that does not answer keeps `gpulet_gpu_info`, `gpulet_gpu_up` (0, with the reason), `gpulet_gpu_sample_age_seconds`
+  and `gpulet_gpu_xid_errors_total`. Its other series end.
+- The label `reason` of `gpulet_nvml_up` and `gpulet_gpu_up` is empty while the value is 1 and one of a few fixed words while
+  it is 0, so `gpulet_gpu_up == 0` is an alert that brings its reason.
+- Counters of the driver start at 0 when the driver is loaded. `rate()` and `increase()` take that for what it is.
+
+| metric | type | unit | labels | what it is | source |
+|---|---|---|---|---|---|
+";
+
+fn page() -> String {
+    let mut page = String::from(INTRODUCTION);
+    for family in families() {
+        let Family { name, kind, unit, help, source, .. } = family;
+        let suffix = kind.suffix();
+        let word = match kind {
+            Kind::Gauge => "gauge",
+            Kind::Counter => "counter",
+            Kind::Info => "info",
+        };
+        let gpu = matches!(family.sampler, Sampler::Gpu(_) | Sampler::Sample(_)).then_some(GPU_LABELS);
+        let labels: Vec<String> =
+            gpu.iter().flatten().chain(family.labels).map(|label| format!("`{label}`")).collect();
+        let (unit, labels) =
+            (unit.unwrap_or("-"), if labels.is_empty() { "-".into() } else { labels.join(", ") });
+        writeln!(page, "| `{name}{suffix}` | {word} | {unit} | {labels} | {help} | {source} |").unwrap();
+    }
+    page
+}
+
+#[test]
+fn the_page_is_up_to_date() {
+    let written = page();
+    if std::env::var_os("GPULET_BLESS").is_some() {
+        std::fs::create_dir_all(Path::new(PAGE).parent().unwrap()).unwrap();
+        std::fs::write(PAGE, &written).unwrap();
+    }
+    let kept = std::fs::read_to_string(PAGE).unwrap_or_default();
+    assert!(kept == written, "docs/metrics.md is out of date; the page says how to write it anew");
+}

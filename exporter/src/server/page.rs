@@ -1,0 +1,147 @@
+//! A page for people: where everything is, and the GPUs in a table.
+
+use std::fmt::{self, Display, Write};
+
+use gpulet_inventory::reading::Reading;
+use gpulet_inventory::sample::Sample;
+use gpulet_inventory::snapshot::{Condition, Driver, GpuState, Snapshot};
+
+use crate::own::Own;
+
+const HEAD: &str = "<!DOCTYPE html>
+<html lang=\"en\">
+<head>
+<meta charset=\"utf-8\">
+<meta name=\"viewport\" content=\"width=device-width\">
+<title>gpulet</title>
+<style>
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 70em; padding: 0 1em; color: #222; background: #fff }
+table { border-collapse: collapse }
+th, td { text-align: left; padding: .2em 1em .2em 0; border-bottom: 1px solid #ddd }
+td.n { text-align: right; font-variant-numeric: tabular-nums }
+.down { color: #b00020; font-weight: 600 }
+code { font-family: ui-monospace, monospace }
+</style>
+</head>
+<body>
+<h1>gpulet</h1>
+";
+
+const LINKS: &str = "<ul>
+<li><a href=\"/metrics\">/metrics</a>: for Prometheus</li>
+<li><a href=\"/topology\">/topology</a>: the node as JSON</li>
+<li><a href=\"/healthz\">/healthz</a>, <a href=\"/readyz\">/readyz</a>: the agent's own health</li>
+</ul>
+</body>
+</html>
+";
+
+/// The whole page.
+pub(super) fn html(snapshot: Option<&Snapshot>, own: &Own) -> String {
+    let mut page = String::from(HEAD);
+    // Writing to a `String` cannot fail.
+    let _ = body(&mut page, snapshot, own);
+    page.push_str(LINKS);
+    page
+}
+
+fn body(page: &mut String, snapshot: Option<&Snapshot>, own: &Own) -> fmt::Result {
+    writeln!(page, "<p>Version {} {}</p>", Escaped(&own.build.version), Escaped(&own.build.revision))?;
+    let Some(snapshot) = snapshot else {
+        return writeln!(page, "<p class=\"down\">No snapshot of the node has been taken yet.</p>");
+    };
+    match &snapshot.gpus.value.driver {
+        Driver::Up(driver) => writeln!(
+            page,
+            "<p>Driver {}, NVML {}, CUDA {}</p>",
+            Escaped(&driver.driver_version),
+            Escaped(&driver.nvml_version),
+            Escaped(driver.cuda_version.as_deref().unwrap_or("unknown")),
+        )?,
+        Driver::Down(down) => writeln!(
+            page,
+            "<p class=\"down\">The driver is down ({}): {}</p>\n<p>{}</p>",
+            Escaped(down.reason),
+            Escaped(&down.message),
+            Escaped(&down.remedy),
+        )?,
+    }
+    let gpus = &snapshot.gpus.value.gpus;
+    if gpus.is_empty() {
+        return writeln!(page, "<p>No GPU.</p>");
+    }
+    page.push_str(
+        "<table>\n<tr><th>GPU</th><th>model</th><th>address</th><th>state</th><th>busy</th><th>memory</th>\
+         <th>power</th><th>temperature</th><th>processes</th></tr>\n",
+    );
+    gpus.iter().try_for_each(|state| row(page, state))?;
+    page.push_str("</table>\n");
+    Ok(())
+}
+
+fn row(page: &mut String, state: &GpuState) -> fmt::Result {
+    let gpu = &state.gpu;
+    let model = gpu.name.value().map_or("", String::as_str);
+    write!(
+        page,
+        "<tr><td>{}</td><td title=\"{}\">{}</td>",
+        gpu.index,
+        Escaped(gpu.uuid.as_str()),
+        Escaped(model)
+    )?;
+    write!(page, "<td><code>{}</code></td>", gpu.pci)?;
+    match (state.condition, state.sample.as_deref()) {
+        (Condition::Up, Some(sample)) => values(page, sample)?,
+        (Condition::Up, None) => page.push_str("<td colspan=\"6\">not read yet</td>"),
+        (Condition::Down(reason), _) => {
+            write!(page, "<td class=\"down\" colspan=\"6\">{}</td>", Escaped(reason.reason()))?;
+        }
+    }
+    page.push_str("</tr>\n");
+    Ok(())
+}
+
+fn values(page: &mut String, sample: &Sample) -> fmt::Result {
+    page.push_str("<td>up</td>");
+    cell(page, &sample.utilization.gpu, |percent| format!("{percent} %"))?;
+    cell(page, &sample.memory, |memory| format!("{} of {} MiB", memory.used >> 20, memory.total >> 20))?;
+    cell(page, &sample.power.usage, |milliwatts| format!("{} W", milliwatts.div_ceil(1000)))?;
+    cell(page, &sample.temperature.gpu, |celsius| format!("{celsius} °C"))?;
+    cell(page, &sample.processes, |processes| processes.len().to_string())
+}
+
+fn cell<T>(page: &mut String, reading: &Reading<T>, show: impl FnOnce(&T) -> String) -> fmt::Result {
+    match reading.value() {
+        Some(value) => write!(page, "<td class=\"n\">{}</td>", Escaped(&show(value))),
+        None => write!(page, "<td class=\"n\">-</td>"),
+    }
+}
+
+/// Text that is only text, in an element and in a quoted attribute.
+struct Escaped<'a>(&'a str);
+
+impl Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.chars().try_for_each(|c| match c {
+            '&' => f.write_str("&amp;"),
+            '<' => f.write_str("&lt;"),
+            '>' => f.write_str("&gt;"),
+            '"' => f.write_str("&quot;"),
+            '\'' => f.write_str("&#39;"),
+            plain => f.write_char(plain),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_stays_text() {
+        assert_eq!(
+            Escaped("<a href=\"x\" id='y'>&amp;</a>").to_string(),
+            "&lt;a href=&quot;x&quot; id=&#39;y&#39;&gt;&amp;amp;&lt;/a&gt;"
+        );
+    }
+}

@@ -1,0 +1,241 @@
+//! The node as JSON. Its shape is stable: keys may be added, and are not renamed or taken away.
+//!
+//! What is not known is `null`. Addresses are written as sysfs writes them, CPU lists as the kernel writes them,
+//! memory in bytes.
+//!
+//! ```text
+//! taken_unix_seconds   when this was true
+//! driver               up, reason, message, remedy (while it is down);
+//!                      version, nvml_version, cuda_version, library (while it is up)
+//! numa_nodes[]         id, cpus, memory_bytes, distances[] (to the nodes of this list, in its order)
+//! pci_gpus[]           NVIDIA GPUs that the kernel sees: pci_bus_id, numa_node, kernel_driver
+//! gpus[]               GPUs that the driver knows: index, uuid, pci_bus_id, minor, model, serial, vbios, architecture,
+//!                      compute_capability, numa_node, up, reason, age_seconds, memory_bytes, and
+//!   pcie               generation, max_generation, width, max_width
+//!   nvlinks[]          link, up, version, remote, remote_pci_bus_id; null where the driver did not say
+//!   mig                enabled, pending, instances[]: id, profile_id, profile, start, size,
+//!                      compute_instances[]: id, profile_id, uuid; null where the GPU has no MIG
+//!   processes[]        pid, kind, memory_bytes, gpu_instance, compute_instance; null where the driver did not say
+//! ```
+
+use gpulet_inventory::gpu::{Architecture, Gpu};
+use gpulet_inventory::link::{NvLink, RemoteKind};
+use gpulet_inventory::mig::{ComputeInstance, GpuInstance, MigProfile, MigState};
+use gpulet_inventory::numa::{NumaNode, NumaNodeId};
+use gpulet_inventory::pci::PciAddress;
+use gpulet_inventory::process::GpuProcess;
+use gpulet_inventory::sample::Sample;
+use gpulet_inventory::snapshot::{Driver, GpuPlace, GpuState, Snapshot};
+use serde::Serialize;
+
+/// The page's body.
+pub(super) fn json(snapshot: &Snapshot) -> serde_json::Result<Vec<u8>> {
+    let mut json = serde_json::to_vec_pretty(&Node::new(snapshot))?;
+    json.push(b'\n');
+    Ok(json)
+}
+
+#[derive(Serialize)]
+struct Node<'a> {
+    taken_unix_seconds: f64,
+    driver: DriverView<'a>,
+    numa_nodes: &'a [NumaNode],
+    pci_gpus: Vec<PlaceView<'a>>,
+    gpus: Vec<GpuView<'a>>,
+}
+
+impl<'a> Node<'a> {
+    fn new(snapshot: &'a Snapshot) -> Self {
+        let topology = &*snapshot.topology.value;
+        Self {
+            taken_unix_seconds: snapshot.taken_unix.as_secs_f64(),
+            driver: DriverView::new(&snapshot.gpus.value.driver),
+            numa_nodes: &topology.numa_nodes,
+            pci_gpus: topology.gpus.iter().map(PlaceView::new).collect(),
+            gpus: snapshot.gpus.value.gpus.iter().map(|state| GpuView::new(snapshot, state)).collect(),
+        }
+    }
+}
+
+#[derive(Default, Serialize)]
+struct DriverView<'a> {
+    up: bool,
+    reason: Option<&'a str>,
+    message: Option<&'a str>,
+    remedy: Option<&'a str>,
+    version: Option<&'a str>,
+    nvml_version: Option<&'a str>,
+    cuda_version: Option<&'a str>,
+    library: Option<&'a str>,
+}
+
+impl<'a> DriverView<'a> {
+    fn new(driver: &'a Driver) -> Self {
+        match driver {
+            Driver::Up(info) => Self {
+                up: true,
+                version: Some(&info.driver_version),
+                nvml_version: Some(&info.nvml_version),
+                cuda_version: info.cuda_version.as_deref(),
+                library: Some(&info.library),
+                ..Self::default()
+            },
+            Driver::Down(down) => Self {
+                reason: Some(down.reason),
+                message: Some(&down.message),
+                remedy: Some(&down.remedy),
+                ..Self::default()
+            },
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct PlaceView<'a> {
+    pci_bus_id: PciAddress,
+    numa_node: Option<NumaNodeId>,
+    kernel_driver: Option<&'a str>,
+}
+
+impl<'a> PlaceView<'a> {
+    fn new(place: &'a GpuPlace) -> Self {
+        Self { pci_bus_id: place.pci, numa_node: place.numa_node, kernel_driver: place.driver.as_deref() }
+    }
+}
+
+#[derive(Serialize)]
+struct GpuView<'a> {
+    index: u32,
+    uuid: &'a str,
+    pci_bus_id: PciAddress,
+    minor: Option<u32>,
+    model: Option<&'a str>,
+    serial: Option<&'a str>,
+    vbios: Option<&'a str>,
+    architecture: Option<&'static str>,
+    compute_capability: Option<String>,
+    numa_node: Option<NumaNodeId>,
+    up: bool,
+    reason: Option<&'static str>,
+    age_seconds: f64,
+    memory_bytes: Option<u64>,
+    pcie: PcieView,
+    nvlinks: Option<Vec<LinkView>>,
+    mig: Option<MigView<'a>>,
+    processes: Option<&'a [GpuProcess]>,
+}
+
+impl<'a> GpuView<'a> {
+    fn new(snapshot: &'a Snapshot, state: &'a GpuState) -> Self {
+        let gpu = &*state.gpu;
+        let sample = state.sample.as_deref();
+        let nvlinks = sample.and_then(|sample| sample.nvlinks.value());
+        Self {
+            index: gpu.index,
+            uuid: gpu.uuid.as_str(),
+            pci_bus_id: gpu.pci,
+            minor: gpu.minor.value().copied(),
+            model: gpu.name.value().map(String::as_str),
+            serial: gpu.serial.value().map(String::as_str),
+            vbios: gpu.vbios.value().map(String::as_str),
+            architecture: gpu.architecture.value().copied().map(Architecture::as_str),
+            compute_capability: gpu
+                .compute_capability
+                .value()
+                .map(|(major, minor)| format!("{major}.{minor}")),
+            numa_node: snapshot.topology.value.numa_node_of(gpu.pci),
+            up: state.condition.down_reason().is_none(),
+            reason: state.condition.down_reason(),
+            age_seconds: snapshot.taken.saturating_duration_since(state.sampled).as_secs_f64(),
+            memory_bytes: sample.and_then(|sample| sample.memory.value()).map(|memory| memory.total),
+            pcie: PcieView::new(gpu, sample),
+            nvlinks: nvlinks.map(|links| links.iter().map(LinkView::new).collect()),
+            mig: sample.and_then(|sample| sample.mig.value()).map(MigView::new),
+            processes: sample.and_then(|sample| sample.processes.value()).map(Vec::as_slice),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct PcieView {
+    generation: Option<u32>,
+    max_generation: Option<u32>,
+    width: Option<u32>,
+    max_width: Option<u32>,
+}
+
+impl PcieView {
+    fn new(gpu: &Gpu, sample: Option<&Sample>) -> Self {
+        Self {
+            generation: sample.and_then(|sample| sample.pcie.generation.value()).copied(),
+            max_generation: gpu.pcie_max.generation.value().copied(),
+            width: sample.and_then(|sample| sample.pcie.width.value()).copied(),
+            max_width: gpu.pcie_max.width.value().copied(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct LinkView {
+    link: u32,
+    up: bool,
+    version: Option<u32>,
+    remote: Option<&'static str>,
+    remote_pci_bus_id: Option<PciAddress>,
+}
+
+impl LinkView {
+    fn new(link: &NvLink) -> Self {
+        Self {
+            link: link.link,
+            up: link.active,
+            version: link.version.value().copied(),
+            remote: link.remote_kind.value().copied().map(RemoteKind::as_str),
+            remote_pci_bus_id: link.remote_pci.value().copied(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct MigView<'a> {
+    enabled: bool,
+    pending: bool,
+    instances: Option<Vec<InstanceView<'a>>>,
+}
+
+impl<'a> MigView<'a> {
+    fn new(mig: &'a MigState) -> Self {
+        let profiles: &[MigProfile] = mig.profiles.value().map(Vec::as_slice).unwrap_or_default();
+        let instances = mig.instances.value();
+        Self {
+            enabled: mig.mode.current,
+            pending: mig.mode.pending,
+            instances: instances
+                .map(|instances| instances.iter().map(|one| InstanceView::new(one, profiles)).collect()),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct InstanceView<'a> {
+    id: u32,
+    profile_id: u32,
+    profile: Option<&'a str>,
+    start: u32,
+    size: u32,
+    compute_instances: &'a [ComputeInstance],
+}
+
+impl<'a> InstanceView<'a> {
+    fn new(instance: &'a GpuInstance, profiles: &'a [MigProfile]) -> Self {
+        let profile = profiles.iter().find(|profile| profile.id == instance.profile_id);
+        Self {
+            id: instance.id.0,
+            profile_id: instance.profile_id,
+            profile: profile.and_then(|profile| profile.name.as_deref()),
+            start: instance.placement.start,
+            size: instance.placement.size,
+            compute_instances: &instance.compute_instances,
+        }
+    }
+}
