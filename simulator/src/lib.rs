@@ -1,3 +1,5 @@
 //! A simulated GPU node.
 
+pub mod command;
+pub mod node;
 pub mod state;

@@ -1,0 +1,189 @@
+//! The library's own state in a client's process: how often it was initialised, and what it holds open.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+use super::code::{
+    Answer, DRIVER_NOT_LOADED, INVALID_ARGUMENT, LIB_RM_VERSION_MISMATCH, NO_PERMISSION, OPERATING_SYSTEM,
+    UNINITIALIZED, UNKNOWN,
+};
+use super::place;
+use crate::client::DriverUse;
+use crate::share::{self, AttachError, Reader};
+use crate::state::{Effect, NodeState};
+
+/// References that `nvmlInit` has given out and `nvmlShutdown` not taken back, and what they share.
+struct Library {
+    references: u32,
+    session: Option<Arc<Session>>,
+}
+
+static LIBRARY: RwLock<Library> = RwLock::new(Library { references: 0, session: None });
+
+/// The time between the first `nvmlInit` and the last `nvmlShutdown`.
+pub(super) struct Session {
+    reader: Reader,
+    /// Count of driver loads at the time of `nvmlInit`.
+    load: u64,
+    host: PathBuf,
+    /// What the driver sees as open; taken at shutdown even while calls are in flight.
+    open: Mutex<Option<Open>>,
+}
+
+/// Open files, as the real library has them.
+struct Open {
+    _control: File,
+    gpus: BTreeMap<u32, File>,
+    driver: DriverUse,
+}
+
+/// `nvmlInit`: the first reference opens the driver.
+pub(super) fn init(symbol: &'static str) -> Answer {
+    let mut library = LIBRARY.write().unwrap_or_else(PoisonError::into_inner);
+    // Under a session of an earlier load of the driver a new one is opened; old handles stay worthless.
+    if library.session.as_ref().is_none_or(|session| session.state().is_err()) {
+        // A fault can hold this up for ever; other threads must get their UNINITIALIZED meanwhile.
+        drop(library);
+        let session = Arc::new(Session::open(symbol)?);
+        library = LIBRARY.write().unwrap_or_else(PoisonError::into_inner);
+        let raced = library.session.as_ref().is_some_and(|session| session.state().is_ok());
+        if !raced && let Some(stale) = library.session.replace(session) {
+            stale.close();
+        }
+    }
+    library.references += 1;
+    Ok(())
+}
+
+/// `nvmlShutdown`: the last reference closes the driver.
+pub(super) fn shutdown() -> Answer {
+    let ended = {
+        let mut library = LIBRARY.write().unwrap_or_else(PoisonError::into_inner);
+        library.references = library.references.checked_sub(1).ok_or(UNINITIALIZED)?;
+        if library.references == 0 { library.session.take() } else { None }
+    };
+    if let Some(session) = ended {
+        session.close();
+    }
+    Ok(())
+}
+
+/// The present session.
+pub(super) fn current() -> Answer<Arc<Session>> {
+    let library = LIBRARY.read().unwrap_or_else(PoisonError::into_inner);
+    library.session.clone().ok_or(UNINITIALIZED)
+}
+
+impl Session {
+    fn open(symbol: &'static str) -> Answer<Self> {
+        let dir = place::simulation_dir().ok_or(DRIVER_NOT_LOADED)?;
+        let reader = Reader::attach(&dir.join(share::FILE_NAME)).map_err(|error| match error {
+            AttachError::Layout { .. } => LIB_RM_VERSION_MISMATCH,
+            AttachError::Map { source, .. } => refusal(&source),
+        })?;
+        let load = admit(&reader, symbol)?;
+        let host = dir.join("host");
+        let control = open_device(&host.join("dev/nvidiactl"))?;
+        let driver = DriverUse::begin(&dir).map_err(|_| DRIVER_NOT_LOADED)?;
+        let open = Open { _control: control, gpus: BTreeMap::new(), driver };
+        Ok(Self { reader, load, host, open: Mutex::new(Some(open)) })
+    }
+
+    /// Count of driver loads that this session belongs to.
+    pub(super) fn load(&self) -> u64 {
+        self.load
+    }
+
+    /// What the driver knows now.
+    ///
+    /// # Errors
+    /// `DRIVER_NOT_LOADED` while it is not there, `UNINITIALIZED` once it was loaded anew.
+    pub(super) fn state(&self) -> Answer<Arc<NodeState>> {
+        let state = self.reader.state().map_err(|_| DRIVER_NOT_LOADED)?;
+        match &state.driver {
+            driver if !driver.loaded => Err(DRIVER_NOT_LOADED),
+            driver if driver.load != self.load => Err(UNINITIALIZED),
+            _ => Ok(state),
+        }
+    }
+
+    /// Opens a GPU's device file, once.
+    pub(super) fn open_gpu(&self, minor: u32) -> Answer {
+        let mut open = self.open_files();
+        let open = open.as_mut().ok_or(UNINITIALIZED)?;
+        if !open.gpus.contains_key(&minor) {
+            let file = open_device(&self.host.join(format!("dev/nvidia{minor}")))?;
+            open.gpus.insert(minor, file);
+        }
+        Ok(())
+    }
+
+    /// The shared state, to wait on.
+    pub(super) fn reader(&self) -> &Reader {
+        &self.reader
+    }
+
+    /// Whether the last reference was given back.
+    pub(super) fn closed(&self) -> bool {
+        self.open_files().is_none()
+    }
+
+    /// Lets go of every file. Returns when the server knows.
+    fn close(&self) {
+        if let Some(open) = self.open_files().take() {
+            open.driver.end();
+        }
+    }
+
+    fn open_files(&self) -> MutexGuard<'_, Option<Open>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether the driver lets a caller in at all; the count of loads if so.
+fn admit(reader: &Reader, symbol: &'static str) -> Answer<u64> {
+    let state = obey_faults(reader, symbol, None)?;
+    match &state.driver {
+        driver if !driver.loaded => Err(DRIVER_NOT_LOADED),
+        driver if driver.no_permission => Err(NO_PERMISSION),
+        driver => Ok(driver.load),
+    }
+}
+
+/// Lets the first fault act that concerns a call, and gives the state in which none stands in its way.
+///
+/// # Errors
+/// The fault's code; `DRIVER_NOT_LOADED` when the server is gone.
+pub(super) fn obey_faults(reader: &Reader, symbol: &str, gpu: Option<u32>) -> Answer<Arc<NodeState>> {
+    loop {
+        let seen = reader.wake_count();
+        let state = reader.state().map_err(|_| DRIVER_NOT_LOADED)?;
+        let concerns = |of: &Option<u32>, named: &Option<String>| {
+            of.is_none_or(|of| Some(of) == gpu) && named.as_ref().is_none_or(|named| named == symbol)
+        };
+        match state.faults.iter().find(|fault| concerns(&fault.gpu, &fault.symbol)).map(|fault| fault.effect) {
+            None => return Ok(state),
+            Some(Effect::Return(0)) => return Err(UNKNOWN),
+            Some(Effect::Return(code)) => return Err(code),
+            Some(Effect::Block) => reader.wait(seen, Duration::from_secs(1)),
+        }
+    }
+}
+
+/// Opens a device file as the driver's library does, for reading and writing.
+fn open_device(path: &Path) -> Answer<File> {
+    File::options().read(true).write(true).open(path).map_err(|error| refusal(&error))
+}
+
+fn refusal(error: &io::Error) -> super::code::Code {
+    match error.kind() {
+        ErrorKind::NotFound => DRIVER_NOT_LOADED,
+        ErrorKind::PermissionDenied => NO_PERMISSION,
+        ErrorKind::InvalidInput => INVALID_ARGUMENT,
+        _ => OPERATING_SYSTEM,
+    }
+}
