@@ -28,7 +28,9 @@ impl fmt::Display for GpuUuid {
 
 /// Why a text is not a GPU's UUID.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not a GPU UUID; expected GPU- and a UUID, such as GPU-8f6d2c3a-0000-1111-2222-333344445555")]
+#[error(
+    "`{text}` is not a GPU UUID; expected GPU- and a UUID, such as GPU-8f6d2c3a-0000-1111-2222-333344445555"
+)]
 pub struct ParseGpuUuidError {
     text: String,
 }
@@ -162,7 +164,9 @@ mod tests {
     fn uuids_are_checked() {
         let text = "GPU-8f6d2c3a-0000-1111-2222-333344445555";
         assert_eq!(text.parse::<GpuUuid>().unwrap().as_str(), text);
-        for wrong in ["", "GPU-", "8f6d2c3a-0000-1111-2222-333344445555", "MIG-8f6d2c3a-0000-1111-2222-333344445555"] {
+        for wrong in
+            ["", "GPU-", "8f6d2c3a-0000-1111-2222-333344445555", "MIG-8f6d2c3a-0000-1111-2222-333344445555"]
+        {
             assert!(wrong.parse::<GpuUuid>().is_err(), "{wrong}");
         }
     }

@@ -4,13 +4,16 @@
 //! no thread: time comes in as an argument.
 //!
 //! - [`gpu`], [`mig`], [`link`], [`process`]: one GPU and what is on it
-//! - [`pci`], [`numa`]: where things sit in the machine
+//! - [`pci`], [`numa`], [`host`]: where things sit in the machine, as the kernel tells it
+//! - [`locality`]: where GPUs sit, as the driver tells it
 //! - [`reading`]: a value that the driver gave, or why it did not
 //! - [`sample`]: everything read from one GPU at one instant
 //! - [`snapshot`]: everything known about the node, in parts with an age each
 
 pub mod gpu;
+pub mod host;
 pub mod link;
+pub mod locality;
 pub mod mig;
 pub mod numa;
 pub mod pci;

@@ -23,7 +23,9 @@ pub struct PciAddress {
 
 /// Why a text is not a PCI address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not a PCI address; expected domain:bus:device.function in hexadecimal, such as 0000:3b:00.0")]
+#[error(
+    "`{text}` is not a PCI address; expected domain:bus:device.function in hexadecimal, such as 0000:3b:00.0"
+)]
 pub struct ParsePciAddressError {
     text: String,
 }
@@ -61,7 +63,8 @@ fn parse(text: &str) -> Option<PciAddress> {
 
 /// `from_str_radix` alone would take a sign.
 fn hex(digits: &str, at_most: usize) -> Option<u32> {
-    let plain = !digits.is_empty() && digits.len() <= at_most && digits.bytes().all(|b| b.is_ascii_hexdigit());
+    let plain =
+        !digits.is_empty() && digits.len() <= at_most && digits.bytes().all(|b| b.is_ascii_hexdigit());
     plain.then(|| u32::from_str_radix(digits, 16).ok()).flatten()
 }
 
@@ -104,7 +107,8 @@ mod tests {
 
     #[test]
     fn what_is_no_address_is_refused() {
-        for text in ["", "3b:00.0", "0000:3b:00", "0000:3b:20.0", "0000:3b:00.8", "0000:+b:00.0", "a:b:c:d.e"] {
+        for text in ["", "3b:00.0", "0000:3b:00", "0000:3b:20.0", "0000:3b:00.8", "0000:+b:00.0", "a:b:c:d.e"]
+        {
             assert!(text.parse::<PciAddress>().is_err(), "{text}");
         }
     }
