@@ -1,0 +1,1 @@
+//! Links and distances, the best set of GPUs, the drawings.
