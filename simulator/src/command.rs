@@ -105,6 +105,13 @@ pub enum Command {
         /// Milliwatts.
         milliwatts: u32,
     },
+    /// Sets the compute mode.
+    ComputeMode {
+        /// GPU index.
+        gpu: u32,
+        /// `NVML_COMPUTEMODE_*`: 0 default, 2 prohibited, 3 exclusive process; in MIG mode 0 only.
+        mode: u32,
+    },
     /// Sets the temperature of the air or water that reaches the GPU.
     Ambient {
         /// One GPU, or all.

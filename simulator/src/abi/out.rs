@@ -23,6 +23,11 @@ impl<T> Out<T> {
         self.0.is_null()
     }
 
+    /// As it came in.
+    pub(super) fn pointer(&self) -> *mut T {
+        self.0
+    }
+
     /// Hands the value over.
     pub(super) fn set(&self, value: T) -> Answer {
         if self.is_null() {

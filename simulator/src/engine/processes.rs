@@ -1,0 +1,194 @@
+//! Who holds a GPU, and the memory that it takes.
+
+use super::{Engine, SCRIPTED_PID};
+use crate::command::{Hold, Load, Refusal};
+use crate::state::{GpuInstanceState, GpuState, ProcessKind, ProcessState};
+
+/// What the driver's own context takes on every GPU, above the reserved memory.
+pub(super) const CONTEXT_BYTES: u64 = 4 << 20;
+
+/// What a process must have at least.
+const LEAST_BYTES: u64 = 256 << 20;
+
+/// `NVML_COMPUTEMODE_*`.
+const EXCLUSIVE_THREAD: u32 = 1;
+const PROHIBITED: u32 = 2;
+const EXCLUSIVE_PROCESS: u32 = 3;
+
+impl Engine {
+    /// Runs `load` on one GPU, or on every one that can.
+    pub(super) fn load(&mut self, gpu: Option<u32>, load: Load) -> Result<(), Refusal> {
+        load.check()?;
+        self.with_driver()?;
+        if let Some(gpu) = gpu {
+            return self.load_one(gpu, load);
+        }
+        for gpu in self.gpu_numbers() {
+            match self.load_one(gpu, load) {
+                // What cannot take part is left as it is.
+                Err(Refusal::GpuLost { .. } | Refusal::InstanceNeeded { .. }) | Ok(()) => {}
+                Err(refusal) => return Err(refusal),
+            }
+        }
+        Ok(())
+    }
+
+    fn load_one(&mut self, gpu: u32, load: Load) -> Result<(), Refusal> {
+        let pid = SCRIPTED_PID.saturating_add(gpu);
+        let state = self.present(gpu)?;
+        let mut without = state.clone();
+        without.processes.retain(|process| process.pid != pid);
+        recount(&mut without);
+        if load != Load::Idle {
+            let instance = first_instance(gpu, &without)?;
+            admits(gpu, &without, ProcessKind::Compute)?;
+            let (total, free) = room(&without, instance);
+            let wanted = ((total as f64 * load.memory()) as u64).min(free) >> 20 << 20;
+            if wanted < LEAST_BYTES {
+                return Err(Refusal::OutOfMemory { gpu, wanted: LEAST_BYTES, free });
+            }
+            without.processes.push(ProcessState {
+                pid,
+                kind: ProcessKind::Compute,
+                memory_bytes: Some(wanted),
+                utilization: [0; 4],
+                instance,
+                name: load.program().to_owned(),
+            });
+            recount(&mut without);
+        }
+        *self.present(gpu)? = without;
+        let now = self.ticks;
+        if let Some(life) = self.life(gpu) {
+            life.load = load;
+            life.load_since = now;
+        }
+        Ok(())
+    }
+
+    /// A process takes a GPU.
+    pub(super) fn hold(&mut self, hold: Hold) -> Result<(), Refusal> {
+        self.with_driver()?;
+        let gpu = hold.gpu;
+        let state = self.present(gpu)?;
+        if hold.pid == 0 {
+            return Err(crate::command::out_of_range("a process id", hold.pid, "1 or more"));
+        }
+        match (mig_on(state), hold.instance) {
+            (true, None) => return Err(Refusal::InstanceNeeded { gpu }),
+            (_, Some((gpu_instance, compute_instance)))
+                if !exists(state, (gpu_instance, compute_instance)) =>
+            {
+                return Err(Refusal::NoSuchInstance { gpu, gpu_instance, compute_instance });
+            }
+            (true, Some(_)) if hold.kind == ProcessKind::Graphics => return Err(Refusal::NoGraphics { gpu }),
+            _ => {}
+        }
+        let same = |p: &ProcessState| p.pid == hold.pid && p.kind == hold.kind && p.instance == hold.instance;
+        if state.processes.iter().any(same) {
+            return Err(Refusal::AlreadyHeld { gpu, pid: hold.pid });
+        }
+        admits(gpu, state, hold.kind)?;
+        let (_, free) = room(state, hold.instance);
+        let wanted = hold.memory_bytes.unwrap_or(0);
+        if wanted > free {
+            return Err(Refusal::OutOfMemory { gpu, wanted, free });
+        }
+        state.processes.push(ProcessState {
+            pid: hold.pid,
+            kind: hold.kind,
+            memory_bytes: hold.memory_bytes,
+            utilization: [0; 4],
+            instance: hold.instance,
+            name: hold.name,
+        });
+        recount(state);
+        Ok(())
+    }
+
+    /// A process lets go of one GPU, or of all. A scripted load whose process goes has ended.
+    pub(super) fn release(&mut self, pid: u32, gpu: Option<u32>) -> Result<(), Refusal> {
+        if let Some(gpu) = gpu {
+            self.gpu(gpu)?;
+        }
+        let mut found = false;
+        for (index, state) in (0..).zip(&mut self.state.gpus) {
+            let before = state.processes.len();
+            if gpu.is_none_or(|gpu| gpu == index) {
+                state.processes.retain(|process| process.pid != pid);
+            }
+            found |= state.processes.len() < before;
+            recount(state);
+        }
+        if !found {
+            return Err(Refusal::NotHeld { pid });
+        }
+        if let Some(life) = pid.checked_sub(SCRIPTED_PID).and_then(|gpu| self.life(gpu)) {
+            life.load = Load::Idle;
+        }
+        Ok(())
+    }
+
+    /// Every process of a GPU dies, and its load with it.
+    pub(super) fn kill_all(&mut self, gpu: u32) {
+        if let Some(life) = self.life(gpu) {
+            life.load = Load::Idle;
+        }
+        if let Ok(state) = self.gpu(gpu) {
+            state.processes.clear();
+            recount(state);
+        }
+    }
+}
+
+/// Whether the compute mode admits a further process.
+fn admits(gpu: u32, state: &GpuState, kind: ProcessKind) -> Result<(), Refusal> {
+    let computing = state.processes.iter().any(|process| process.kind == ProcessKind::Compute);
+    let refused = match state.now.compute_mode {
+        PROHIBITED => kind != ProcessKind::Graphics,
+        EXCLUSIVE_THREAD | EXCLUSIVE_PROCESS => kind == ProcessKind::Compute && computing,
+        _ => false,
+    };
+    if refused { Err(Refusal::ComputeMode { gpu }) } else { Ok(()) }
+}
+
+fn mig_on(state: &GpuState) -> bool {
+    state.mig.as_ref().is_some_and(|mig| mig.mode.0)
+}
+
+fn exists(state: &GpuState, (gpu_instance, compute_instance): (u32, u32)) -> bool {
+    let instances = state.mig.iter().flat_map(|mig| &mig.instances).filter(|gi| gi.id == gpu_instance);
+    instances.flat_map(|gi| &gi.compute).any(|ci| ci.id == compute_instance)
+}
+
+/// Where a scripted load runs: nowhere in particular, or in the first compute instance.
+fn first_instance(gpu: u32, state: &GpuState) -> Result<Option<(u32, u32)>, Refusal> {
+    let Some(mig) = state.mig.as_ref().filter(|mig| mig.mode.0) else { return Ok(None) };
+    let first = |gi: &GpuInstanceState| gi.compute.first().map(|ci| (gi.id, ci.id));
+    mig.instances.iter().find_map(first).map(Some).ok_or(Refusal::InstanceNeeded { gpu })
+}
+
+/// Bytes in all and free, on the GPU or in a GPU instance.
+fn room(state: &GpuState, instance: Option<(u32, u32)>) -> (u64, u64) {
+    let total = state.board.memory_bytes.saturating_sub(state.board.reserved_bytes);
+    let free = total.saturating_sub(state.now.memory_used_bytes);
+    let mig = state.mig.as_ref();
+    let Some((mig, (id, _))) = mig.zip(instance) else { return (total, free) };
+    let Some(gi) = mig.instances.iter().find(|gi| gi.id == id) else { return (0, 0) };
+    let size = mig.profiles.get(&gi.profile).map_or(0, |profile| profile.memory_mib << 20);
+    (size, size.saturating_sub(gi.memory_used_bytes))
+}
+
+/// Adds up who holds what.
+pub(super) fn recount(state: &mut GpuState) {
+    let held = |processes: &mut dyn Iterator<Item = &ProcessState>| {
+        processes.filter_map(|p| p.memory_bytes).fold(0_u64, u64::saturating_add)
+    };
+    state.now.memory_used_bytes = held(&mut state.processes.iter()).saturating_add(CONTEXT_BYTES);
+    let contexts = u64::try_from(state.processes.len()).unwrap_or(0);
+    state.now.bar1_used_bytes = ((1 + 2 * contexts) << 20).min(state.board.bar1_bytes);
+    for gi in state.mig.iter_mut().flat_map(|mig| &mut mig.instances) {
+        let inside = |process: &&ProcessState| process.instance.is_some_and(|(id, _)| id == gi.id);
+        gi.memory_used_bytes = held(&mut state.processes.iter().filter(inside));
+    }
+}
