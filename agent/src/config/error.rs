@@ -17,7 +17,7 @@ pub(crate) struct Problem {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConfigError {
     /// The file cannot be read.
-    #[error("cannot read the configuration file {}: {source}", path.display())]
+    #[error("cannot read the configuration file {}", path.display())]
     Unreadable {
         /// Which.
         path: PathBuf,

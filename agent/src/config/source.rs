@@ -13,21 +13,39 @@ pub(crate) const DEFAULT_FILE: &str = "/etc/gpulet/config.yaml";
 /// Where the settings come from.
 #[derive(Debug, Clone)]
 pub(crate) struct Source {
-    file: PathBuf,
-    must_exist: bool,
+    file: File,
     overrides: Overrides,
 }
 
+#[derive(Debug, Clone)]
+enum File {
+    /// None is read.
+    None,
+    /// The one that was named, which must exist.
+    Named(PathBuf),
+    /// The default one, which need not.
+    Default,
+}
+
 impl Source {
-    /// The named file, which must exist, or the default one, which need not.
+    /// The named file, or else the default one.
     pub(crate) fn new(file: Option<PathBuf>, overrides: Overrides) -> Self {
-        let must_exist = file.is_some();
-        Self { file: file.unwrap_or_else(|| DEFAULT_FILE.into()), must_exist, overrides }
+        Self { file: file.map_or(File::Default, File::Named), overrides }
     }
 
-    /// The file.
-    pub(crate) fn file(&self) -> &Path {
-        &self.file
+    /// The named file, or else none at all: what is configured for this machine does not hold for another.
+    #[cfg(feature = "simulator")]
+    pub(crate) fn apart_from_this_machine(file: Option<PathBuf>, overrides: Overrides) -> Self {
+        Self { file: file.map_or(File::None, File::Named), overrides }
+    }
+
+    /// The file; absent if none is read.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        match &self.file {
+            File::None => None,
+            File::Named(path) => Some(path),
+            File::Default => Some(Path::new(DEFAULT_FILE)),
+        }
     }
 
     /// Reads the settings.
@@ -35,12 +53,45 @@ impl Source {
     /// # Errors
     /// If the file cannot be read, or with everything that is wrong with it.
     pub(crate) fn read(&self) -> Result<Settings, ConfigError> {
-        let settings = match fs::read_to_string(&self.file) {
-            Ok(text) => file::parse(&text)
-                .map_err(|problems| ConfigError::Invalid { path: self.file.clone(), problems })?,
-            Err(error) if error.kind() == ErrorKind::NotFound && !self.must_exist => Settings::default(),
-            Err(source) => return Err(ConfigError::Unreadable { path: self.file.clone(), source }),
+        let settings = match self.file() {
+            Some(path) => self.read_file(path)?,
+            None => Settings::default(),
         };
         Ok(settings.overridden_by(&self.overrides))
+    }
+
+    fn read_file(&self, path: &Path) -> Result<Settings, ConfigError> {
+        match fs::read_to_string(path) {
+            Ok(text) => file::parse(&text)
+                .map_err(|problems| ConfigError::Invalid { path: path.to_owned(), problems }),
+            Err(error) if error.kind() == ErrorKind::NotFound && matches!(self.file, File::Default) => {
+                Ok(Settings::default())
+            }
+            Err(source) => Err(ConfigError::Unreadable { path: path.to_owned(), source }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_named_file_must_exist_and_flags_go_before_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("config.yaml");
+        let overrides = Overrides { listen: Some(":2".parse().unwrap()), ..Overrides::default() };
+        let source = Source::new(Some(path.clone()), overrides);
+        assert_eq!(source.read().unwrap_err().reason(), "ConfigUnreadable");
+        fs::write(&path, "web: {address: ':1', max-connections: 3}").unwrap();
+        let settings = source.read().unwrap();
+        assert_eq!((settings.web.address.port, settings.web.limits.connections), (2, 3));
+        fs::write(&path, "web: 1\ncolour: red\n").unwrap();
+        let error = source.read().unwrap_err();
+        assert_eq!(error.reason(), "ConfigInvalid");
+        let text = error.to_string();
+        for part in ["2 errors", &format!("{}:1: ", path.display()), &format!("{}:2: ", path.display())] {
+            assert!(text.contains(part), "{text}");
+        }
     }
 }

@@ -1,0 +1,201 @@
+//! The command line: what can be asked of the program.
+
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory, Parser, Subcommand};
+
+use crate::config::address::ListenAddress;
+use crate::config::duration::Span;
+use crate::config::level::{LogFormat, LogLevel};
+use crate::config::node_name::NodeName;
+use crate::config::{Overrides, Source};
+
+/// One small privileged program per node that knows its GPUs, samples them and reports on them.
+#[derive(Debug, Parser)]
+#[command(
+    name = "gpulet",
+    version = crate::build::version(),
+    disable_help_subcommand = true,
+    after_help = "Exit codes: 0 done; 1 failed; 4 not permitted or in use; 64 usage or configuration.\n\
+                  Precedence of settings: flag, environment, configuration file, default."
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Flags that every command takes.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Global {
+    /// Configuration file [default: /etc/gpulet/config.yaml, which may be absent]
+    #[arg(long, global = true, value_name = "FILE", env = "GPULET_CONFIG", hide_env_values = true)]
+    pub(crate) config: Option<PathBuf>,
+    /// Where the node's file system is: /sys, /proc, /dev and /run are looked up below it
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        env = "GPULET_HOST_ROOT",
+        hide_env_values = true,
+        default_value = "/"
+    )]
+    pub(crate) host_root: PathBuf,
+    /// Directory of what is kept between runs, and of the control socket
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        env = "GPULET_STATE_DIR",
+        hide_env_values = true,
+        default_value = "/var/lib/gpulet"
+    )]
+    pub(crate) state_dir: PathBuf,
+    /// The driver's library, libnvidia-ml.so.1 [default: looked for where drivers put it]
+    #[arg(long, global = true, value_name = "PATH", env = "GPULET_NVML_LIBRARY", hide_env_values = true)]
+    pub(crate) nvml_library: Option<PathBuf>,
+    /// Form of log messages [default: the journal under systemd, text on a terminal, else JSON]
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "FORMAT",
+        env = "GPULET_LOG_FORMAT",
+        hide_env_values = true
+    )]
+    pub(crate) log_format: Option<LogFormat>,
+    /// Which messages are logged: off, error, warn, info, debug, trace, and PART=LEVEL after commas [default: info]
+    #[arg(long, global = true, value_name = "LEVEL", env = "GPULET_LOG_LEVEL", hide_env_values = true)]
+    pub(crate) log_level: Option<LogLevel>,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the daemon
+    Run(Daemon),
+    /// Print one scrape of the node and exit
+    Metrics {
+        /// Add, as comments, every series that is missing: the call to the driver and what it answered
+        #[arg(long)]
+        explain: bool,
+    },
+    /// Ask the running daemon to let go of the driver, for a reset, an upgrade or an unbind
+    Quiesce {
+        /// How long calls to the driver that are under way may take
+        #[arg(
+            long,
+            value_name = "DURATION",
+            env = "GPULET_DEADLINE",
+            hide_env_values = true,
+            default_value = "10s"
+        )]
+        deadline: Span,
+    },
+    /// Ask the running daemon to take the driver up again
+    Resume,
+    /// Make a simulated node and run the daemon on it, without GPU and without root
+    #[cfg(feature = "simulator")]
+    Simulate {
+        /// Name of a shipped node, such as dgx-h100, or path of a description
+        #[arg(value_name = "NODE")]
+        node: String,
+        #[command(flatten)]
+        daemon: Daemon,
+    },
+    /// Hold the state of a simulated node; started by `simulate`
+    #[cfg(feature = "simulator")]
+    #[command(hide = true)]
+    SimulateNode {
+        /// Name or path, as above
+        node: String,
+        /// The node's directory
+        directory: PathBuf,
+        /// Process with which to end
+        parent: i32,
+    },
+    /// Print shell completions
+    Completions {
+        /// For which shell
+        #[arg(value_enum, value_name = "SHELL")]
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page
+    Man,
+}
+
+/// Flags of the daemon.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Daemon {
+    /// Where to serve metrics: :PORT, IP:PORT or [IPv6]:PORT; port 0 is any free one [default: :9410]
+    #[arg(long, value_name = "ADDRESS", env = "GPULET_LISTEN", hide_env_values = true)]
+    pub(crate) listen: Option<ListenAddress>,
+    /// Name of this node [default: the host name]
+    #[arg(long, value_name = "NAME", env = "GPULET_NODE_NAME", hide_env_values = true)]
+    pub(crate) node_name: Option<NodeName>,
+}
+
+impl Global {
+    /// Where the settings come from for a command that takes the global flags only.
+    pub(crate) fn source(&self) -> Source {
+        Source::new(self.config.clone(), self.overrides())
+    }
+
+    /// What the global flags say instead of the file.
+    pub(crate) fn overrides(&self) -> Overrides {
+        Overrides { log_level: self.log_level.clone(), log_format: self.log_format, ..Overrides::default() }
+    }
+}
+
+impl Daemon {
+    /// What all flags say instead of the file.
+    pub(crate) fn overrides(&self, global: &Global) -> Overrides {
+        Overrides { listen: self.listen, node_name: self.node_name.clone(), ..global.overrides() }
+    }
+}
+
+/// The definitions, for completions and the manual page.
+pub(crate) fn definitions() -> clap::Command {
+    Cli::command()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definitions_are_sound() {
+        definitions().debug_assert();
+    }
+
+    #[test]
+    fn every_flag_has_its_environment_variable() {
+        fn check(command: &clap::Command) {
+            for argument in command.get_arguments() {
+                let Some(long) =
+                    argument.get_long().filter(|long| !["help", "version", "explain"].contains(long))
+                else {
+                    continue;
+                };
+                let variable = format!("GPULET_{}", long.to_uppercase().replace('-', "_"));
+                assert_eq!(
+                    argument.get_env().and_then(|env| env.to_str()),
+                    Some(variable.as_str()),
+                    "--{long}"
+                );
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&definitions());
+    }
+
+    #[test]
+    fn global_flags_stand_before_and_after_the_command() {
+        for arguments in [["gpulet", "--host-root", "/x", "run"], ["gpulet", "run", "--host-root", "/x"]] {
+            let cli = Cli::try_parse_from(arguments).unwrap();
+            assert_eq!(cli.global.host_root, PathBuf::from("/x"));
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! What each command of the command line does.
+
+mod definitions;
+mod metrics;
+mod run;
+#[cfg(feature = "simulator")]
+pub(crate) mod simulate;
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use crate::cli::{Cli, Command, Global};
+use crate::config::duration::Span;
+use crate::control::client::{self, AskError};
+use crate::control::protocol::Request;
+use crate::daemon::{self, DaemonError, Places};
+
+/// Why a command did not do what it should.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CommandError {
+    /// The daemon did not start.
+    #[error(transparent)]
+    Daemon(#[from] DaemonError),
+    /// The running daemon did not do what was asked.
+    #[error(transparent)]
+    Ask(#[from] AskError),
+    /// Standard output cannot be written to.
+    #[error("cannot write to standard output")]
+    Output(#[source] io::Error),
+    /// No simulated node could be made.
+    #[cfg(feature = "simulator")]
+    #[error(transparent)]
+    Simulate(#[from] simulate::SimulateError),
+}
+
+/// Exit codes.
+pub(crate) mod exit {
+    /// Something failed.
+    pub(crate) const FAILED: u8 = 1;
+    /// In use, or not permitted.
+    pub(crate) const BLOCKED: u8 = 4;
+    /// The command line or the configuration is wrong.
+    pub(crate) const USAGE: u8 = 64;
+}
+
+impl CommandError {
+    /// The program's exit code.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Daemon(DaemonError::Config(_)) => exit::USAGE,
+            Self::Ask(AskError::NotPermitted { .. }) => exit::BLOCKED,
+            Self::Ask(AskError::Refused { reason, .. }) if reason == "CallStuck" => exit::BLOCKED,
+            #[cfg(feature = "simulator")]
+            Self::Simulate(error) => error.exit_code(),
+            Self::Daemon(_) | Self::Ask(_) | Self::Output(_) => exit::FAILED,
+        }
+    }
+}
+
+/// Does what the command line says.
+pub(crate) fn execute(cli: Cli) -> Result<(), CommandError> {
+    let Cli { global, command } = cli;
+    match command {
+        Command::Run(flags) => run::run(&global, &flags),
+        Command::Metrics { explain } => metrics::metrics(&global, explain),
+        Command::Quiesce { deadline: Span(deadline) } => quiesce(&global, deadline),
+        Command::Resume => resume(&global),
+        #[cfg(feature = "simulator")]
+        Command::Simulate { node, daemon } => simulate::simulate(&global, &daemon, &node),
+        #[cfg(feature = "simulator")]
+        Command::SimulateNode { node, directory, parent } => Ok(simulate::hold(&node, &directory, parent)?),
+        Command::Completions { shell } => definitions::completions(shell),
+        Command::Man => definitions::manual(),
+    }
+}
+
+fn quiesce(global: &Global, deadline: Duration) -> Result<(), CommandError> {
+    let deadline_ms = u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX);
+    ask(global, &Request::Quiesce { deadline_ms })?;
+    print(
+        b"gpulet has let go of the driver and holds none of its files; `gpulet resume` takes it up again.\n",
+    )
+}
+
+fn resume(global: &Global) -> Result<(), CommandError> {
+    ask(global, &Request::Resume)?;
+    print(b"gpulet takes the driver up again.\n")
+}
+
+fn ask(global: &Global, request: &Request) -> Result<(), CommandError> {
+    Ok(daemon::runtime()?.block_on(client::ask(&global.state_dir, request))?)
+}
+
+fn places(global: &Global) -> Places {
+    Places {
+        host_root: global.host_root.clone(),
+        state_dir: global.state_dir.clone(),
+        library: global.nvml_library.clone(),
+    }
+}
+
+/// Writes to standard output. A reader that has seen enough (`| head`) is no error.
+fn print(bytes: &[u8]) -> Result<(), CommandError> {
+    let mut output = io::stdout().lock();
+    match output.write_all(bytes).and_then(|()| output.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(CommandError::Output(error)),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,58 @@
+//! What is told when the simulated node runs.
+
+use std::fmt::Write;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use gpulet_simulator::node::Node;
+
+/// What runs, where, and what can be done with it.
+pub(super) fn text(node: &Node, directory: &Path, address: SocketAddr) -> String {
+    let base = format!("http://{address}");
+    let sim = program();
+    let mut text = format!("Simulated node {}: {}.\n", node.name(), hardware(node));
+    text.push_str("The daemon runs on it and serves\n");
+    for (path, what) in [
+        ("/metrics", "for Prometheus"),
+        ("/topology", "where things sit, as JSON"),
+        ("/readyz", "whether it is ready"),
+    ] {
+        // Writing to a `String` cannot fail.
+        let _ = writeln!(text, "  {:<36}{what}", format!("{base}{path}"));
+    }
+    let _ = writeln!(text, "The node lives in {}. Act on it from another terminal:", directory.display());
+    let _ = writeln!(text, "  export GPULET_SIM_DIR={}", directory.display());
+    for arguments in EXAMPLES {
+        let _ = writeln!(text, "  {sim} {arguments}");
+    }
+    text.push_str("Ctrl-C ends the daemon and removes the node.\n");
+    text
+}
+
+/// One command of each kind: look, load, break.
+const EXAMPLES: [&str; 3] = ["state", "load 0 steady 80", "fault lose 3"];
+
+fn hardware(node: &Node) -> String {
+    let description = node.description();
+    let numa = match description.numa.len() {
+        1 => "one NUMA node".to_owned(),
+        many => format!("{many} NUMA nodes"),
+    };
+    match node.gpus() {
+        [] => format!("no GPU, {numa}"),
+        [gpu] => format!("one GPU ({}), {numa}", gpu.board.name),
+        [gpu, rest @ ..] if rest.iter().all(|other| other.board.name == gpu.board.name) => {
+            format!("{} GPUs ({}), {numa}", rest.len() + 1, gpu.board.name)
+        }
+        many => format!("{} GPUs, {numa}", many.len()),
+    }
+}
+
+/// How to call the simulator's own program: the one built beside this one, or else by way of cargo.
+fn program() -> String {
+    let beside = std::env::current_exe().ok().map(|this| this.with_file_name("gpulet-sim"));
+    match beside {
+        Some(path) if path.exists() => path.display().to_string(),
+        _ => "cargo run -q -p gpulet-simulator --bin gpulet-sim --".to_owned(),
+    }
+}

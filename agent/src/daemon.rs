@@ -1,0 +1,244 @@
+//! The daemon: starts the loops, hears signals, and ends them all in time.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use gpulet_exporter::{Own, ReloadOutcome};
+use gpulet_host::Root;
+use gpulet_nvml::{Driver, Options};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{Notify, watch};
+
+use crate::config::node_name::NodeName;
+use crate::config::{ConfigError, Settings, Source};
+use crate::listen::{ListenError, Listener};
+use crate::loops::{self, Shared};
+use crate::supervise::liveness::Progress;
+use crate::supervise::readiness::Readiness;
+use crate::supervise::{Supervisor, shutdown};
+use crate::{build, logging, notify, report};
+
+/// The loops may take this long to end. With what comes before and after, the program ends within two seconds.
+const END_WITHIN: Duration = Duration::from_millis(1500);
+
+/// Where the node and the daemon's own files are.
+#[derive(Debug, Clone)]
+pub(crate) struct Places {
+    /// The root of the node's file system.
+    pub(crate) host_root: PathBuf,
+    /// The state directory.
+    pub(crate) state_dir: PathBuf,
+    /// The driver's library; absent: looked for.
+    pub(crate) library: Option<PathBuf>,
+}
+
+/// Why the daemon did not start.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DaemonError {
+    /// The configuration is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Its port cannot be had.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The runtime, the signals or the counters could not be set up.
+    #[error("cannot start: setting up {what} failed")]
+    SetUp {
+        /// What.
+        what: &'static str,
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+impl DaemonError {
+    pub(crate) fn set_up<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
+        what: &'static str,
+    ) -> impl FnOnce(E) -> Self {
+        move |source| Self::SetUp { what, source: source.into() }
+    }
+}
+
+/// One thread for everything that waits, and a few for what blocks.
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, DaemonError> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(4)
+        .thread_keep_alive(Duration::from_secs(30))
+        .build()
+        .map_err(DaemonError::set_up("the runtime"))
+}
+
+/// How to ask the driver under `settings`.
+pub(crate) fn driver_options(places: &Places, settings: &Settings) -> Options {
+    Options {
+        library: places.library.clone(),
+        host_root: places.host_root.clone(),
+        deadline: settings.sampling.deadline,
+        ..Options::default()
+    }
+}
+
+/// Runs until a signal, or `until`, says that it is time to end. `announce` hears where it listens.
+pub(crate) async fn run(
+    places: Places,
+    source: Source,
+    announce: impl FnOnce(SocketAddr),
+    until: impl Future<Output = ()>,
+) -> Result<(), DaemonError> {
+    let settings = source.read()?;
+    let level = logging::start(&settings.log);
+    let mut signals = Signals::new().map_err(DaemonError::set_up("the signals"))?;
+    let listener = Listener::bind(settings.web.address)?;
+    let address = listener.address();
+    let (trigger, shutdown) = shutdown::channel();
+    let settings = watch::Sender::new(Arc::new(settings));
+    let own = Own::new(build::info(), &loops::NAMES).map_err(DaemonError::set_up("the counters"))?;
+    let shared = shared(&places, &settings, own, shutdown.clone());
+    let readiness = shared.readiness.clone();
+    let own = Arc::clone(&shared.own);
+    log_start(&source, &settings.borrow(), &places);
+    tracing::info!(%address, "listening");
+    let supervisor = start_loops(shared, listener, shutdown);
+    announce(address);
+
+    let mut told_ready = false;
+    tokio::pin!(until);
+    loop {
+        tokio::select! {
+            asked = signals.next() => match asked {
+                Asked::End(signal) => {
+                    tracing::info!(signal, "ending");
+                    break;
+                }
+                Asked::Reload => reload(&source, &settings, &level, &own),
+            },
+            () = readiness.ready(), if !told_ready => {
+                told_ready = true;
+                tracing::info!("ready");
+                notify::ready(&format!("serving http://{address}/metrics"));
+            }
+            () = &mut until => break,
+        }
+    }
+    notify::stopping();
+    trigger.pull();
+    let dropped = supervisor.ended(END_WITHIN).await;
+    if dropped > 0 {
+        tracing::warn!(loops = dropped, "loops did not end in time and were dropped");
+    }
+    tracing::info!("ended");
+    Ok(())
+}
+
+fn shared(
+    places: &Places,
+    settings: &watch::Sender<Arc<Settings>>,
+    own: Own,
+    shutdown: shutdown::Shutdown,
+) -> Shared {
+    Shared {
+        driver: Driver::new(driver_options(places, &settings.borrow())),
+        root: Root::new(places.host_root.clone()),
+        state_dir: places.state_dir.clone(),
+        settings: settings.subscribe(),
+        topology: Arc::default(),
+        snapshot: Arc::default(),
+        own: Arc::new(own),
+        progress: Progress::default(),
+        readiness: Readiness::new(),
+        wake: Arc::new(Notify::new()),
+        shutdown,
+    }
+}
+
+fn start_loops(shared: Shared, listener: Listener, shutdown: shutdown::Shutdown) -> Supervisor {
+    let mut supervisor = Supervisor::new(Arc::clone(&shared.own), shutdown);
+    let held: loops::serve::Held = Arc::new(Mutex::new(listener));
+    let with = shared.clone();
+    supervisor.keep(loops::topology::NAME, move || loops::topology::run(with.clone()));
+    let with = shared.clone();
+    supervisor.keep(loops::sample::NAME, move || loops::sample::run(with.clone()));
+    let with = shared.clone();
+    supervisor.keep(loops::serve::NAME, move || loops::serve::run(with.clone(), Arc::clone(&held)));
+    supervisor.keep(loops::control::NAME, move || loops::control::run(shared.clone()));
+    supervisor
+}
+
+fn log_start(source: &Source, settings: &Settings, places: &Places) {
+    let node = settings.node_name.clone().or_else(NodeName::of_this_machine);
+    tracing::info!(
+        version = build::version(),
+        node = node.map(|name| name.to_string()),
+        config = source.file().map(|file| file.display().to_string()),
+        host_root = %places.host_root.display(),
+        state_dir = %places.state_dir.display(),
+        "gpulet starts"
+    );
+}
+
+/// Takes up the configuration as it is now. One that is wrong changes nothing.
+fn reload(source: &Source, settings: &watch::Sender<Arc<Settings>>, level: &logging::Level, own: &Own) {
+    notify::reloading();
+    match source.read() {
+        Ok(new) => {
+            let at_restart = settings.borrow().fixed_until_restart(&new);
+            level.change(&new.log.level);
+            settings.send_replace(Arc::new(new));
+            own.reloaded(ReloadOutcome::Success);
+            tracing::info!("configuration reloaded");
+            if !at_restart.is_empty() {
+                tracing::warn!(
+                    keys = at_restart.join(", "),
+                    "changes of these keys take effect at the next start"
+                );
+            }
+        }
+        Err(error) => {
+            own.reloaded(ReloadOutcome::Failure);
+            tracing::error!(
+                error = report::chain(&error),
+                reason = error.reason(),
+                "configuration not reloaded; the former one stays in force"
+            );
+        }
+    }
+    notify::ready("configuration read again");
+}
+
+/// What signals ask for.
+enum Asked {
+    /// End; the signal's name.
+    End(&'static str),
+    /// Read the configuration again.
+    Reload,
+}
+
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) -> Asked {
+        tokio::select! {
+            _ = self.terminate.recv() => Asked::End("SIGTERM"),
+            _ = self.interrupt.recv() => Asked::End("SIGINT"),
+            _ = self.hangup.recv() => Asked::Reload,
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Reads the driver at each tick and publishes the node's snapshot.
+//!
+//! It is the one writer of the snapshot. Whatever the driver does, a tick ends within about one deadline, so that this
+//! loop's own progress shows whether the agent works.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use gpulet_inventory::snapshot::{NodeGpus, Part, ProcessStats, Snapshot};
+
+use super::schedule::Schedule;
+use super::{Shared, transitions};
+use crate::config::settings::Sampling;
+use crate::notify::Watchdog;
+use crate::report;
+use crate::supervise::LoopError;
+
+/// The loop's name.
+pub(crate) const NAME: &str = "sample";
+
+/// Samples until it is time to end.
+pub(crate) async fn run(shared: Shared) -> Result<(), LoopError> {
+    let mut settings = shared.settings.clone();
+    let mut sampling = settings.borrow_and_update().sampling.clone();
+    let mut topology = shared.topology.subscribe();
+    let mut publisher = Publisher::new(shared.clone());
+    let mut schedule = Schedule::default();
+    shared.progress.made(NAME, Instant::now(), expected_within(&sampling));
+    // A snapshot without topology would say that the machine has no NUMA nodes, which is not known yet.
+    tokio::select! {
+        _ = topology.wait_for(Option::is_some) => {}
+        () = shared.shutdown.requested() => return Ok(()),
+    }
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep_until(schedule.next(Instant::now()).into()) => {
+                tokio::select! {
+                    () = tick(&mut schedule, &sampling, &mut publisher) => {}
+                    () = shared.shutdown.requested() => return Ok(()),
+                }
+            }
+            () = shared.wake.notified() => schedule.all_due(),
+            changed = settings.changed() => {
+                // The sender is gone at the end only.
+                if changed.is_err() {
+                    return Ok(());
+                }
+                sampling = settings.borrow_and_update().sampling.clone();
+                schedule.intervals_changed(Instant::now(), &sampling);
+            }
+            () = shared.shutdown.requested() => return Ok(()),
+        }
+    }
+}
+
+async fn tick(schedule: &mut Schedule, sampling: &Sampling, publisher: &mut Publisher) {
+    let begun = Instant::now();
+    let classes = schedule.take(begun, sampling);
+    let gpus = publisher.shared.driver.sample(classes, begun).await;
+    publisher.publish(gpus, begun, expected_within(sampling));
+}
+
+/// How long a tick and the wait for the next may take together before something is wrong with the loop itself.
+fn expected_within(sampling: &Sampling) -> Duration {
+    sampling.interval * 3 + sampling.deadline * 3 + Duration::from_secs(5)
+}
+
+/// Puts the parts together.
+struct Publisher {
+    shared: Shared,
+    watchdog: Option<Watchdog>,
+    last: Option<Arc<NodeGpus>>,
+    process: ProcessStats,
+    process_was_read: bool,
+}
+
+impl Publisher {
+    fn new(shared: Shared) -> Self {
+        let last = shared.snapshot.borrow().as_ref().map(|snapshot| Arc::clone(&snapshot.gpus.value));
+        let watchdog = Watchdog::from_environment();
+        Self { shared, watchdog, last, process: ProcessStats::default(), process_was_read: true }
+    }
+
+    fn publish(&mut self, gpus: NodeGpus, begun: Instant, expected_within: Duration) {
+        for transition in transitions::between(self.last.as_deref(), &gpus) {
+            transition.log();
+        }
+        let now = Instant::now();
+        self.read_process();
+        let gpus = Part::new(gpus, now);
+        self.last = Some(Arc::clone(&gpus.value));
+        let Some(topology) = self.shared.topology.borrow().clone() else { return };
+        let snapshot = Snapshot {
+            taken: now,
+            taken_unix: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
+            gpus,
+            topology,
+            process: Part::new(self.process, now),
+        };
+        self.shared.snapshot.send_replace(Some(Arc::new(snapshot)));
+        self.shared.own.sampled(now.saturating_duration_since(begun));
+        self.shared.progress.made(NAME, now, expected_within);
+        self.shared.readiness.close();
+        if let Some(watchdog) = &mut self.watchdog {
+            watchdog.progress(now);
+        }
+    }
+
+    /// Keeps the last figures if `/proc` cannot be read, and says so once.
+    fn read_process(&mut self) {
+        let read = gpulet_host::process::stats();
+        if let (Err(error), true) = (&read, self.process_was_read) {
+            tracing::warn!(
+                error = report::chain(error),
+                reason = error.reason(),
+                "the agent cannot measure itself"
+            );
+        }
+        self.process_was_read = read.is_ok();
+        self.process = read.unwrap_or(self.process);
+    }
+}

@@ -1,0 +1,102 @@
+//! Each transition, and that a steady state has none.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gpulet_inventory::gpu::{Gpu, MaxClocks, PcieMax};
+use gpulet_inventory::reading::{Answer, Cause, Reading};
+use gpulet_inventory::snapshot::{CallStats, Condition, DownReason};
+
+use super::*;
+
+fn up(epoch: u64) -> Driver {
+    Driver::Up(DriverInfo {
+        driver_version: "580.1".into(),
+        nvml_version: "13.580.1".into(),
+        cuda_version: None,
+        library: "libnvidia-ml.so.1".into(),
+        epoch,
+    })
+}
+
+fn down(reason: &'static str, message: &str) -> Driver {
+    Driver::Down(DriverDown { reason, message: message.into(), remedy: "wait".into() })
+}
+
+fn unknown<T>() -> Reading<T> {
+    Reading::Unsupported(Answer { call: "nvmlX", cause: Cause::Code(3) })
+}
+
+fn gpu(index: u32, condition: Condition, xids: &[(u32, u64)]) -> GpuState {
+    let uuid = format!("GPU-00000000-0000-0000-0000-{index:012}").parse().unwrap();
+    let gpu = Gpu {
+        index,
+        uuid,
+        pci: "0000:01:00.0".parse().unwrap(),
+        minor: unknown(),
+        name: unknown(),
+        serial: unknown(),
+        vbios: unknown(),
+        architecture: unknown(),
+        compute_capability: unknown(),
+        pcie_max: PcieMax { generation: unknown(), width: unknown() },
+        max_clock: MaxClocks { graphics: unknown(), sm: unknown(), memory: unknown(), video: unknown() },
+    };
+    GpuState {
+        gpu: Arc::new(gpu),
+        condition,
+        sample: None,
+        sampled: Instant::now(),
+        took: Duration::ZERO,
+        xids: xids.iter().copied().collect(),
+    }
+}
+
+fn node(driver: Driver, gpus: Vec<GpuState>) -> NodeGpus {
+    NodeGpus { driver, gpus, calls: CallStats::default() }
+}
+
+const UNRESPONSIVE: Condition =
+    Condition::Down(DownReason::Unresponsive { call: "nvmlX", since: Duration::from_secs(3) });
+const LONGER: Condition =
+    Condition::Down(DownReason::Unresponsive { call: "nvmlX", since: Duration::from_secs(4) });
+
+#[test]
+fn a_steady_state_is_silent() {
+    let first = node(up(1), vec![gpu(0, Condition::Up, &[(43, 2)]), gpu(1, UNRESPONSIVE, &[])]);
+    assert_eq!(between(None, &first).len(), 4, "the driver, two GPUs, one XID");
+    assert_eq!(between(Some(&first), &first), []);
+    let later = node(up(1), vec![gpu(0, Condition::Up, &[(43, 2)]), gpu(1, LONGER, &[])]);
+    assert_eq!(between(Some(&first), &later), [], "that it takes longer is nothing new");
+    let (one, two) = (node(down("NotThere", "try 1"), vec![]), node(down("NotThere", "try 2"), vec![]));
+    assert_eq!(between(Some(&one), &two), []);
+}
+
+#[test]
+fn each_change_is_told() {
+    let before = node(
+        up(1),
+        vec![gpu(0, Condition::Up, &[(43, 2)]), gpu(1, UNRESPONSIVE, &[]), gpu(2, Condition::Up, &[])],
+    );
+    let after = node(up(2), vec![gpu(0, UNRESPONSIVE, &[(43, 5), (79, 1)]), gpu(1, Condition::Up, &[])]);
+    let told = between(Some(&before), &after);
+    let uuid = |index: usize| before.gpus[index].gpu.uuid.clone();
+    assert_eq!(told.len(), 6, "{told:#?}");
+    assert!(matches!(&told[0], Transition::DriverUp(info) if info.epoch == 2));
+    assert_eq!(told[1], Transition::GpuDown { index: 0, uuid: uuid(0), reason: "Unresponsive" });
+    assert_eq!(told[2], Transition::Xid { index: 0, uuid: uuid(0), code: 43, times: 3 });
+    assert_eq!(told[3], Transition::Xid { index: 0, uuid: uuid(0), code: 79, times: 1 });
+    assert_eq!(told[4], Transition::GpuUp { index: 1, uuid: uuid(1) });
+    assert_eq!(told[5], Transition::GpuGone { index: 2, uuid: uuid(2) });
+}
+
+#[test]
+fn a_driver_that_goes_down_is_one_line() {
+    let gone = Condition::Down(DownReason::DriverDown);
+    let before = node(up(1), vec![gpu(0, Condition::Up, &[]), gpu(1, Condition::Up, &[])]);
+    let after = node(down("DriverNotLoaded", "no module"), vec![gpu(0, gone, &[]), gpu(1, gone, &[])]);
+    let told = between(Some(&before), &after);
+    assert!(matches!(told[..], [Transition::DriverDown(_)]), "{told:#?}");
+    let back = between(Some(&after), &before);
+    assert_eq!(back.len(), 3, "the driver and both GPUs: {back:#?}");
+}
