@@ -14,10 +14,12 @@ use gpulet_inventory::pci::PciAddress;
 use gpulet_inventory::process::{GpuProcess, ProcessKind};
 use gpulet_inventory::reading::Reading::{self, Supported};
 use gpulet_inventory::sample::{
-    Bar1, Clocks, ClocksHeld, Ecc, Fabric, Memory, Pcie, Power, RemappedRows, Sample, Temperature, Utilization,
+    Bar1, Clocks, ClocksHeld, Ecc, Fabric, Memory, Pcie, Power, RemappedRows, Sample, Temperature,
+    Utilization,
 };
 use gpulet_inventory::snapshot::{
-    CallStats, Condition, Driver, DriverInfo, GpuPlace, GpuState, NodeGpus, Part, ProcessStats, Snapshot, Topology,
+    CallStats, Condition, Driver, DriverInfo, GpuPlace, GpuState, NodeGpus, Part, ProcessStats, Snapshot,
+    Topology,
 };
 
 const GIB: u64 = 1 << 30;
@@ -43,7 +45,12 @@ fn number(count: usize) -> u32 {
 
 /// The address of the GPU with this index.
 fn address(index: u32) -> PciAddress {
-    PciAddress { domain: index / 200, bus: u8::try_from(index % 200 + 0x18).unwrap_or(u8::MAX), device: 0, function: 0 }
+    PciAddress {
+        domain: index / 200,
+        bus: u8::try_from(index % 200 + 0x18).unwrap_or(u8::MAX),
+        device: 0,
+        function: 0,
+    }
 }
 
 fn driver() -> Driver {
@@ -147,7 +154,12 @@ fn sample(index: u32, links: u32) -> Sample {
         pcie: pcie(varied),
         nvlinks: Supported((0..links).map(|link| nvlink(index, link)).collect()),
         ecc: ecc(varied),
-        remapped_rows: Supported(RemappedRows { correctable: 1, uncorrectable: 0, pending: false, failed: false }),
+        remapped_rows: Supported(RemappedRows {
+            correctable: 1,
+            uncorrectable: 0,
+            pending: false,
+            failed: false,
+        }),
         processes: Supported(vec![GpuProcess {
             pid: 4000 + index,
             kind: ProcessKind::Compute,

@@ -199,7 +199,10 @@ mod tests {
             let name = family.name;
             assert!(seen.insert(name), "{name} is declared twice");
             assert!(name.starts_with("gpulet_") || name.starts_with("process_"), "{name}");
-            assert!(name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'), "{name}");
+            assert!(
+                name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_'),
+                "{name}"
+            );
             for suffix in ["_total", "_info", "_count", "_sum", "_bucket", "_created"] {
                 assert!(!name.ends_with(suffix), "{name}: the type adds its suffix itself");
             }

@@ -1,0 +1,216 @@
+//! What each page says, over a real socket.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+
+mod checker;
+mod client;
+
+use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use client::Running;
+use gpulet_exporter::{Format, Limits};
+use gpulet_inventory::reading::{Answer, Cause, Reading};
+use gpulet_inventory::snapshot::{Condition, DownReason, Snapshot};
+
+const PROMETHEUS: &str = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,\
+                          text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+
+async fn running() -> Running {
+    Running::start(Some(gpulet_benches::snapshot(2, 2)), Limits::default()).await
+}
+
+#[tokio::test]
+async fn the_format_is_that_which_is_asked_for() {
+    let server = running().await;
+    let plain = server.get("/metrics").await;
+    assert_eq!(
+        (plain.status, plain.header("content-type")),
+        (200, "text/plain; version=0.0.4; charset=utf-8")
+    );
+    assert_eq!(plain.header("vary"), "accept, accept-encoding");
+    checker::read(&plain.body, Format::Text004).unwrap();
+
+    let open_metrics = server.get_with("/metrics", &[("Accept", PROMETHEUS)]).await;
+    assert_eq!(
+        open_metrics.header("content-type"),
+        "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    );
+    checker::read(&open_metrics.body, Format::OpenMetrics100).unwrap();
+    assert_eq!(server.own.scrapes(Format::OpenMetrics100).get(), 1);
+    assert_eq!(server.own.scrapes(Format::Text004).get(), 1);
+}
+
+#[tokio::test]
+async fn gzip_is_the_same_document() {
+    let server = running().await;
+    let plain = server.get("/metrics").await;
+    assert_eq!(plain.header("content-encoding"), "");
+    for _ in 0..2 {
+        let compressed = server.get_with("/metrics", &[("Accept-Encoding", "gzip")]).await;
+        assert_eq!(compressed.header("content-encoding"), "gzip");
+        assert!(compressed.body.len() * 4 < plain.body.len(), "{}", compressed.body.len());
+        let mut document = Vec::new();
+        flate2::read::GzDecoder::new(compressed.body.as_slice()).read_to_end(&mut document).unwrap();
+        assert_eq!(document, plain.body);
+    }
+}
+
+#[tokio::test]
+async fn a_body_lasts_as_long_as_its_snapshot() {
+    let server = running().await;
+    let scrapes = |answer: &client::Answer| {
+        let series = checker::read(&answer.body, Format::Text004).unwrap();
+        let text =
+            series.iter().find(|one| one.name == "gpulet_scrapes_total" && one.label("format") == "text");
+        text.unwrap().value
+    };
+    let first = server.get("/metrics").await;
+    let second = server.get("/metrics").await;
+    assert_eq!(first.body, second.body);
+    assert!(scrapes(&second).abs() < 1e-9);
+    server.show(gpulet_benches::snapshot(3, 0));
+    let third = server.get("/metrics").await;
+    assert!((scrapes(&third) - 2.0).abs() < 1e-9);
+    assert!(third.text().contains("gpulet_gpu_up{gpu=\"2\""));
+}
+
+#[tokio::test]
+async fn nothing_is_served_before_the_first_snapshot() {
+    let server = Running::start(None, Limits::default()).await;
+    for path in ["/metrics", "/readyz", "/topology"] {
+        let answer = server.get(path).await;
+        assert_eq!((answer.status, answer.header("retry-after")), (503, "1"), "{path}");
+        assert!(answer.text().contains("no snapshot"), "{}", answer.text());
+    }
+    assert_eq!(server.get("/healthz").await.status, 200);
+    assert_eq!(server.get("/").await.status, 200);
+    server.show(gpulet_benches::snapshot(1, 0));
+    for path in ["/metrics", "/readyz", "/topology"] {
+        assert_eq!(server.get(path).await.status, 200, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn health_is_the_agents_own_word() {
+    let server = running().await;
+    assert_eq!((server.get("/healthz").await.text(), server.get("/readyz").await.text()), ("ok\n", "ok\n"));
+    *server.word.waits_for.lock().unwrap() = Some("the kubelet".into());
+    let ready = server.get("/readyz").await;
+    assert_eq!((ready.status, ready.text(), ready.header("retry-after")), (503, "the kubelet\n", "1"));
+    server.word.dead.store(true, Ordering::Relaxed);
+    let live = server.get("/healthz").await;
+    assert_eq!((live.status, live.text()), (503, "loop sample is stuck\n"));
+}
+
+#[tokio::test]
+async fn other_paths_and_methods_are_told_so() {
+    let server = running().await;
+    for path in ["/nothing", "/metrics/", "//metrics", "/%2e%2e/etc/passwd"] {
+        let answer = server.get(path).await;
+        assert_eq!(
+            (answer.status, answer.header("content-type")),
+            (404, "text/plain; charset=utf-8"),
+            "{path}"
+        );
+    }
+    for method in ["POST", "DELETE", "OPTIONS"] {
+        let answer = server.ask(method, "/metrics", &[]).await;
+        assert_eq!((answer.status, answer.header("allow")), (405, "GET, HEAD"), "{method}");
+        assert!(!answer.body.is_empty());
+    }
+    assert_eq!(server.get("/metrics?name=x").await.status, 200);
+}
+
+#[tokio::test]
+async fn head_is_get_without_the_body() {
+    let server = running().await;
+    for path in ["/metrics", "/topology", "/"] {
+        let whole = server.get(path).await;
+        let head = server.ask("HEAD", path, &[]).await;
+        assert_eq!(head.status, 200);
+        assert!(head.body.is_empty());
+        assert_eq!(head.header("content-length"), whole.body.len().to_string(), "{path}");
+        assert_eq!(head.header("content-type"), whole.header("content-type"));
+    }
+}
+
+fn keys(value: &serde_json::Value) -> Vec<&str> {
+    value.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+/// The shape is a promise: this fails when a key goes.
+#[tokio::test]
+async fn the_topology_has_its_documented_shape() {
+    let server = running().await;
+    let answer = server.get("/topology").await;
+    assert_eq!(answer.header("content-type"), "application/json");
+    let node: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
+    assert_eq!(keys(&node), ["driver", "gpus", "numa_nodes", "pci_gpus", "taken_unix_seconds"]);
+    assert_eq!(
+        keys(&node["driver"]),
+        ["cuda_version", "library", "message", "nvml_version", "reason", "remedy", "up", "version"]
+    );
+    assert_eq!(keys(&node["numa_nodes"][0]), ["cpus", "distances", "id", "memory_bytes"]);
+    assert_eq!(node["numa_nodes"][1]["cpus"], "56-111");
+    assert_eq!(keys(&node["pci_gpus"][0]), ["kernel_driver", "numa_node", "pci_bus_id"]);
+    let gpu = &node["gpus"][1];
+    assert_eq!(
+        keys(gpu),
+        [
+            "age_seconds",
+            "architecture",
+            "compute_capability",
+            "index",
+            "memory_bytes",
+            "mig",
+            "minor",
+            "model",
+            "numa_node",
+            "nvlinks",
+            "pci_bus_id",
+            "pcie",
+            "processes",
+            "reason",
+            "serial",
+            "up",
+            "uuid",
+            "vbios",
+        ]
+    );
+    assert_eq!((gpu["numa_node"].as_u64(), gpu["pci_bus_id"].as_str()), (Some(1), Some("0000:19:00.0")));
+    assert_eq!(keys(&gpu["pcie"]), ["generation", "max_generation", "max_width", "width"]);
+    assert_eq!(keys(&gpu["nvlinks"][0]), ["link", "remote", "remote_pci_bus_id", "up", "version"]);
+    assert_eq!(keys(&gpu["mig"]), ["enabled", "instances", "pending"]);
+    assert_eq!(
+        keys(&gpu["processes"][0]),
+        ["compute_instance", "gpu_instance", "kind", "memory_bytes", "pid"]
+    );
+}
+
+fn with_hostile_names() -> Snapshot {
+    let mut snapshot = gpulet_benches::snapshot(2, 0);
+    let node = Arc::make_mut(&mut snapshot.gpus.value);
+    let answer = Answer { call: "nvmlDeviceGetName", cause: Cause::Code(15) };
+    node.gpus[1].condition = Condition::Down(DownReason::Lost(answer));
+    Arc::make_mut(&mut node.gpus[0].gpu).name =
+        Reading::Supported("<script>alert('x')</script> & \"co\"".into());
+    snapshot
+}
+
+#[tokio::test]
+async fn the_page_shows_gpus_and_runs_nothing() {
+    let server = Running::start(Some(with_hostile_names()), Limits::default()).await;
+    let answer = server.get("/").await;
+    assert_eq!(answer.header("content-type"), "text/html; charset=utf-8");
+    assert!(answer.header("content-security-policy").starts_with("default-src 'none'"));
+    let page = answer.text();
+    assert!(!page.contains("<script"), "{page}");
+    assert!(page.contains("&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt; &amp; &quot;co&quot;"), "{page}");
+    assert!(page.contains("<td class=\"down\" colspan=\"6\">Lost</td>"), "{page}");
+    for link in ["/metrics", "/topology", "/healthz", "/readyz"] {
+        assert!(page.contains(&format!("href=\"{link}\"")), "{link}");
+    }
+    assert!(!page.contains("http://") && !page.contains("https://"), "no assets from elsewhere");
+}
