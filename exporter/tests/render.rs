@@ -263,7 +263,7 @@ fn mig_instances_are_counted_by_profile() {
     let series = read(&snapshot);
     assert!((value(&series, "gpulet_gpu_mig_instances", &[("profile", "1g.10gb")]) - 2.0).abs() < 1e-9);
     assert!((value(&series, "gpulet_gpu_mig_instances", &[("profile_id", "4711")]) - 1.0).abs() < 1e-9);
-    assert!((value(&series, "gpulet_gpu_mig_enabled", &[]) - 1.0).abs() < 1e-9);
+    assert!((value(&series, "gpulet_gpu_mig_mode", &[("state", "current")]) - 1.0).abs() < 1e-9);
 }
 
 #[test]

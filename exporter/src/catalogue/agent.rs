@@ -26,7 +26,7 @@ pub(super) const FAMILIES: &[Family] = &[
         sampler: Sampler::Node(|node, series| series.point(&[], node.taken_unix.as_secs_f64().into())),
     },
     Family {
-        name: "gpulet_samplings",
+        name: "gpulet_sampling_ticks",
         kind: Kind::Counter,
         unit: None,
         help: "Rounds of reading all GPUs.",
@@ -38,7 +38,7 @@ pub(super) const FAMILIES: &[Family] = &[
         name: "gpulet_sampling_seconds",
         kind: Kind::Counter,
         unit: Some("seconds"),
-        help: "Time that those rounds took, the driver's own time included.",
+        help: "Time that the rounds of reading took, the driver's own time included.",
         labels: &[],
         source: "the agent",
         sampler: Sampler::Own(|own, series| series.point(&[], own.sampling_seconds.get().into())),

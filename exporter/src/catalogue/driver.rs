@@ -24,7 +24,7 @@ pub(super) const FAMILIES: &[Family] = &[
         sampler: Sampler::Node(info),
     },
     Family {
-        name: "gpulet_nvml_opens",
+        name: "gpulet_driver_opens",
         kind: Kind::Counter,
         unit: None,
         help: "Times that the driver was opened.",
@@ -33,7 +33,7 @@ pub(super) const FAMILIES: &[Family] = &[
         sampler: Sampler::Node(|node, series| series.point(&[], node.gpus.value.calls.opens.into())),
     },
     Family {
-        name: "gpulet_nvml_calls",
+        name: "gpulet_driver_calls",
         kind: Kind::Counter,
         unit: None,
         help: "Calls made to the driver.",
@@ -42,7 +42,7 @@ pub(super) const FAMILIES: &[Family] = &[
         sampler: Sampler::Node(|node, series| series.point(&[], node.gpus.value.calls.made.into())),
     },
     Family {
-        name: "gpulet_nvml_failed_calls",
+        name: "gpulet_driver_call_failures",
         kind: Kind::Counter,
         unit: None,
         help: "Calls to the driver that did not succeed; what a GPU does not support counts once.",
@@ -51,7 +51,7 @@ pub(super) const FAMILIES: &[Family] = &[
         sampler: Sampler::Node(failed_calls),
     },
     Family {
-        name: "gpulet_nvml_stuck_threads",
+        name: "gpulet_driver_stuck_threads",
         kind: Kind::Gauge,
         unit: None,
         help: "Threads that are stuck in a call to the driver now.",

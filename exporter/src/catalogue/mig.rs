@@ -8,28 +8,13 @@ use super::{Family, Kind, Label, Sampler, Series, Value};
 
 pub(super) const FAMILIES: &[Family] = &[
     Family {
-        name: "gpulet_gpu_mig_enabled",
+        name: "gpulet_gpu_mig_mode",
         kind: Kind::Gauge,
         unit: None,
-        help: "Whether a GPU is in MIG mode.",
-        labels: &[],
+        help: "Whether a GPU is in MIG mode (state current), and will be after its next reset (state pending).",
+        labels: &["state"],
         source: "nvmlDeviceGetMigMode",
-        sampler: Sampler::Sample(|_, sample, series| {
-            let mode = series.given(&[], &sample.mig).map(|mig| mig.mode.current);
-            mode.into_iter().for_each(|current| series.point(&[], Value::flag(current)));
-        }),
-    },
-    Family {
-        name: "gpulet_gpu_mig_pending_enabled",
-        kind: Kind::Gauge,
-        unit: None,
-        help: "Whether a GPU will be in MIG mode after its next reset.",
-        labels: &[],
-        source: "nvmlDeviceGetMigMode",
-        sampler: Sampler::Sample(|_, sample, series| {
-            let mode = series.given(&[], &sample.mig).map(|mig| mig.mode.pending);
-            mode.into_iter().for_each(|pending| series.point(&[], Value::flag(pending)));
-        }),
+        sampler: Sampler::Sample(mode),
     },
     Family {
         name: "gpulet_gpu_mig_instances",
@@ -41,6 +26,12 @@ pub(super) const FAMILIES: &[Family] = &[
         sampler: Sampler::Sample(instances),
     },
 ];
+
+fn mode(_: &Gpu, sample: &Sample, series: &mut Series<'_>) {
+    let Some(mig) = series.given(&[], &sample.mig) else { return };
+    series.point(&[Label::Text("current")], Value::flag(mig.mode.current));
+    series.point(&[Label::Text("pending")], Value::flag(mig.mode.pending));
+}
 
 /// Profiles by id; names are absent with old drivers, and ids only compare between GPUs of one model.
 fn instances(_: &Gpu, sample: &Sample, series: &mut Series<'_>) {

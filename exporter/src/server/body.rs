@@ -80,3 +80,50 @@ fn compress(plain: &[u8]) -> Option<Bytes> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::own::BuildInfo;
+
+    fn own() -> Own {
+        let build = BuildInfo { version: String::new(), revision: String::new(), rustc: String::new() };
+        Own::new(build, &[]).unwrap()
+    }
+
+    #[test]
+    fn one_snapshot_is_rendered_once() {
+        let (bodies, own, snapshot) = (Bodies::default(), own(), Arc::new(gpulet_benches::snapshot(1, 0)));
+        let get = |snapshot, gzip| bodies.get(snapshot, &own, Format::Text004, gzip).bytes;
+        let (first, compressed) = (get(&snapshot, false), get(&snapshot, true));
+        assert_eq!(first.as_ptr(), get(&snapshot, false).as_ptr());
+        assert_eq!(compressed.as_ptr(), get(&snapshot, true).as_ptr());
+        let next = Arc::new(gpulet_benches::snapshot(2, 0));
+        assert_ne!(first, get(&next, false));
+        assert_ne!(compressed, get(&next, true));
+    }
+
+    #[test]
+    fn memory_is_used_again_once_nobody_reads_it() {
+        let (bodies, own) = (Bodies::default(), own());
+        let get =
+            || bodies.get(&Arc::new(gpulet_benches::snapshot(1, 0)), &own, Format::Text004, false).bytes;
+        let read = get();
+        let (before, text) = (read.as_ptr(), read.to_vec());
+        let other = get();
+        assert_ne!(other.as_ptr(), before, "someone reads it");
+        assert_eq!(read, text, "and reads what it was");
+        let before = other.as_ptr();
+        drop(other);
+        assert_eq!(get().as_ptr(), before);
+    }
+
+    #[test]
+    fn an_old_snapshot_is_not_kept() {
+        let (bodies, snapshot) = (Bodies::default(), Arc::new(gpulet_benches::snapshot(1, 0)));
+        bodies.get(&snapshot, &own(), Format::OpenMetrics100, true);
+        let kept = Arc::downgrade(&snapshot);
+        drop(snapshot);
+        assert!(kept.upgrade().is_none());
+    }
+}
