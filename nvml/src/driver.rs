@@ -1,13 +1,19 @@
 //! The node's driver.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex as StdMutex};
 use std::time::{Duration, Instant};
 
-use gpulet_inventory::snapshot::{CallStats, DriverDown, NodeGpus};
-use tokio::sync::broadcast;
+use gpulet_inventory::snapshot::NodeGpus;
+use tokio::sync::{Mutex, broadcast};
 
 use crate::event::DeviceEvent;
+use crate::events::Sinks;
+use crate::node::Node;
 use crate::{Options, QuiesceError};
+
+/// Events that a receiver may be behind before it loses the oldest.
+const EVENTS: usize = 1024;
 
 /// Which values to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,51 +24,49 @@ pub struct Classes {
     pub slow: bool,
 }
 
-/// The node's driver, shared by all clones.
+/// The node's driver, shared by all clones. It is let go of when the last of them goes.
 #[derive(Debug, Clone)]
 pub struct Driver {
-    shared: Arc<Shared>,
-}
-
-#[derive(Debug)]
-struct Shared {
-    options: Options,
+    node: Arc<Mutex<Node>>,
     events: broadcast::Sender<DeviceEvent>,
 }
 
 impl Driver {
     /// A driver that is not open yet: the first sample opens it.
     pub fn new(options: Options) -> Self {
-        Self { shared: Arc::new(Shared { options, events: broadcast::channel(1024).0 }) }
+        let (events, _) = broadcast::channel(EVENTS);
+        let sinks = Sinks { events: events.clone(), xids: Arc::new(StdMutex::new(BTreeMap::new())) };
+        Self { node: Arc::new(Mutex::new(Node::new(options, sinks))), events }
     }
 
     /// Reads the node's GPUs once.
     ///
-    /// Opens the driver when that is due. Takes no longer than about one deadline, whatever the driver does; values
-    /// of a class that is not asked for are those of the last time.
-    pub async fn sample(&self, classes: Classes, _now: Instant) -> NodeGpus {
-        let _ = (classes, &self.shared.options);
-        let down = DriverDown { reason: "NotOpen", message: String::new(), remedy: String::new() };
-        NodeGpus {
-            driver: gpulet_inventory::snapshot::Driver::Down(down),
-            gpus: Vec::new(),
-            calls: CallStats::default(),
-        }
+    /// Opens the driver when that is due, by `now`. Takes no longer than about one deadline, whatever the driver
+    /// does; a GPU that hangs costs only itself. Values of a class that is not asked for are those of the last time.
+    pub async fn sample(&self, classes: Classes, now: Instant) -> NodeGpus {
+        self.node.lock().await.sample(classes, now).await
     }
 
-    /// Lets go of the driver: every handle, file and thread, until [`Driver::resume`].
+    /// Lets go of the driver: every handle, file and thread, until [`Driver::resume`]. Samples taken meanwhile say
+    /// `Quiesced`.
+    ///
+    /// Waits for a sample that is being taken, which is over after about one deadline of [`Options`]; then at most
+    /// `deadline` for each of calls to return and the library to shut down.
     ///
     /// # Errors
-    /// When a call has not returned within `deadline`; the driver then stays open.
-    pub async fn quiesce(&self, _deadline: Duration) -> Result<(), QuiesceError> {
-        Ok(())
+    /// When a call does not return, since the library cannot be shut down under it. Sampling then goes on.
+    pub async fn quiesce(&self, deadline: Duration) -> Result<(), QuiesceError> {
+        self.node.lock().await.quiesce(deadline).await
     }
 
-    /// Takes the driver up again after [`Driver::quiesce`]: the next sample opens it.
-    pub async fn resume(&self) {}
+    /// Takes the driver up again after [`Driver::quiesce`]: the next sample opens it. Without that it does nothing.
+    pub async fn resume(&self) {
+        self.node.lock().await.resume();
+    }
 
-    /// What the driver tells by itself, from now on. XIDs are counted in the samples too.
+    /// What the driver tells by itself, from now on. XIDs are counted in the samples, too, whether or not anyone
+    /// listens here.
     pub fn events(&self) -> broadcast::Receiver<DeviceEvent> {
-        self.shared.events.subscribe()
+        self.events.subscribe()
     }
 }

@@ -6,10 +6,29 @@
 
 #![warn(missing_docs)]
 
+mod capability;
+mod code;
+mod constants;
 mod driver;
+mod epoch;
 pub mod event;
+mod events;
+mod library;
+mod listing;
+mod lock;
+mod member;
+mod node;
+mod opening;
 mod options;
+mod plausible;
 mod quiesce;
+mod raw;
+mod read;
+mod reader;
+mod session;
+mod stats;
+mod tracker;
+mod worker;
 
 pub use driver::{Classes, Driver};
 pub use options::Options;

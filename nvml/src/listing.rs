@@ -1,0 +1,185 @@
+//! The list of GPUs in a snapshot, put together from what is known of each. Pure.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gpulet_inventory::gpu::GpuUuid;
+use gpulet_inventory::reading::{Answer, Cause};
+use gpulet_inventory::snapshot::{Condition, DownReason, GpuState};
+
+use crate::code::{self, down_reason};
+use crate::member::{Seen, Status};
+use crate::raw::symbol;
+
+/// XIDs by GPU and code.
+pub(crate) type Xids = BTreeMap<GpuUuid, BTreeMap<u32, u64>>;
+
+/// GPUs of an open driver, in its order. One that has not said what it is keeps the identity that its number had
+/// before, if no other has that now; one that is not known from before either cannot be named and is left out.
+pub(crate) fn of_epoch<'a>(
+    seen: impl Iterator<Item = &'a Seen> + Clone,
+    before: &[GpuState],
+    xids: &Xids,
+    now: Instant,
+) -> Vec<GpuState> {
+    let taken =
+        |uuid: &GpuUuid| seen.clone().filter_map(|seen| seen.gpu.as_ref()).any(|gpu| gpu.uuid == *uuid);
+    seen.clone()
+        .filter_map(|seen| {
+            let inherited = || {
+                before.iter().map(|state| &state.gpu).find(|gpu| gpu.index == seen.index && !taken(&gpu.uuid))
+            };
+            let gpu = seen.gpu.as_ref().or_else(inherited)?;
+            let last_heard =
+                before.iter().find(|state| state.gpu.uuid == gpu.uuid).map(|state| state.sampled);
+            let (condition, sample) = match &seen.status {
+                Status::Up(sample) => (Condition::Up, Some(Arc::clone(sample))),
+                Status::Refused(answer) => (Condition::Down(down_reason(*answer)), None),
+                Status::Stuck { call, since } => {
+                    (Condition::Down(DownReason::Unresponsive { call, since: *since }), None)
+                }
+                Status::NotYet => {
+                    let late = Answer { call: symbol::HANDLE.name, cause: Cause::TimedOut };
+                    (Condition::Down(DownReason::Failed(late)), None)
+                }
+            };
+            Some(GpuState {
+                sampled: if sample.is_some() { seen.asked } else { last_heard.unwrap_or(now) },
+                took: seen.took,
+                xids: xids.get(&gpu.uuid).cloned().unwrap_or_default(),
+                gpu: Arc::clone(gpu),
+                condition,
+                sample,
+            })
+        })
+        .collect()
+}
+
+/// The GPUs known from before, while the driver is not open.
+pub(crate) fn of_no_driver(before: &[GpuState], xids: &Xids) -> Vec<GpuState> {
+    let down = |state: &GpuState| GpuState {
+        gpu: Arc::clone(&state.gpu),
+        condition: Condition::Down(DownReason::DriverDown),
+        sample: None,
+        sampled: state.sampled,
+        took: Duration::ZERO,
+        xids: xids.get(&state.gpu.uuid).cloned().unwrap_or_default(),
+    };
+    before.iter().map(down).collect()
+}
+
+/// Whether the driver as a whole is gone: every GPU that answers at all refuses, and not because each of them waits
+/// for a reset, which opening the driver anew would not bring.
+pub(crate) fn is_gone<'a>(seen: impl Iterator<Item = &'a Seen>) -> bool {
+    let (mut refused, mut reset) = (0, 0);
+    for seen in seen {
+        match &seen.status {
+            Status::Up(_) | Status::NotYet => return false,
+            Status::Stuck { .. } => {}
+            Status::Refused(Answer { cause: Cause::Code(code::RESET_REQUIRED), .. }) => reset += 1,
+            Status::Refused(_) => refused += 1,
+        }
+    }
+    refused > 0 && (refused + reset) > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use gpulet_inventory::gpu::{Gpu, MaxClocks, PcieMax};
+    use gpulet_inventory::pci::PciAddress;
+    use gpulet_inventory::reading::Reading;
+
+    use super::*;
+
+    fn refused(code: u32) -> Status {
+        Status::Refused(Answer { call: "nvmlDeviceGetUUID", cause: Cause::Code(code) })
+    }
+
+    fn stuck() -> Status {
+        Status::Stuck { call: "nvmlDeviceGetPowerUsage", since: Duration::from_secs(3) }
+    }
+
+    fn gpu(index: u32, number: u32) -> Arc<Gpu> {
+        let none = Answer { call: "", cause: Cause::NoSymbol };
+        Arc::new(Gpu {
+            index,
+            uuid: format!("GPU-{number:08x}-0000-0000-0000-000000000000").parse().unwrap(),
+            pci: PciAddress { domain: 0, bus: 1, device: 0, function: 0 },
+            minor: Reading::Unsupported(none),
+            name: Reading::Unsupported(none),
+            serial: Reading::Unsupported(none),
+            vbios: Reading::Unsupported(none),
+            architecture: Reading::Unsupported(none),
+            compute_capability: Reading::Unsupported(none),
+            pcie_max: PcieMax { generation: Reading::Unsupported(none), width: Reading::Unsupported(none) },
+            max_clock: MaxClocks {
+                graphics: Reading::Unsupported(none),
+                sm: Reading::Unsupported(none),
+                memory: Reading::Unsupported(none),
+                video: Reading::Unsupported(none),
+            },
+        })
+    }
+
+    fn seen(index: u32, gpu: Option<Arc<Gpu>>, status: Status, now: Instant) -> Seen {
+        Seen { index, gpu, status, asked: now, took: Duration::from_millis(1) }
+    }
+
+    fn names(states: &[GpuState]) -> Vec<(u32, Option<&'static str>)> {
+        states.iter().map(|state| (state.gpu.index, state.condition.down_reason())).collect()
+    }
+
+    #[test]
+    fn the_driver_is_gone_when_all_that_answer_refuse() {
+        let now = Instant::now();
+        let gone = |statuses: Vec<Status>| {
+            let seen: Vec<_> = statuses.into_iter().map(|status| seen(0, None, status, now)).collect();
+            is_gone(seen.iter())
+        };
+        assert!(gone(vec![refused(code::UNINITIALIZED), refused(code::UNINITIALIZED)]));
+        assert!(gone(vec![refused(code::DRIVER_NOT_LOADED), refused(code::GPU_IS_LOST)]));
+        assert!(gone(vec![refused(999), stuck()]), "one that hangs does not speak for the driver");
+        assert!(gone(vec![refused(code::UNINITIALIZED), refused(code::RESET_REQUIRED)]));
+        assert!(!gone(vec![refused(code::UNINITIALIZED), Status::NotYet]));
+        assert!(!gone(vec![refused(code::RESET_REQUIRED), refused(code::RESET_REQUIRED)]));
+        assert!(!gone(vec![stuck(), stuck()]));
+        assert!(!gone(vec![]));
+    }
+
+    #[test]
+    fn a_gpu_that_cannot_be_taken_keeps_the_name_that_its_number_had() {
+        let now = Instant::now();
+        let first =
+            [seen(0, Some(gpu(0, 10)), refused(999), now), seen(1, Some(gpu(1, 11)), refused(999), now)];
+        let before = of_epoch(first.iter(), &[], &Xids::new(), now);
+        let second =
+            [seen(0, Some(gpu(0, 10)), refused(999), now), seen(1, None, refused(code::GPU_IS_LOST), now)];
+        let after = of_epoch(second.iter(), &before, &Xids::new(), now);
+        assert_eq!(names(&after), [(0, Some("Failed")), (1, Some("Lost"))]);
+        assert_eq!(after[1].gpu.uuid, before[1].gpu.uuid);
+    }
+
+    #[test]
+    fn a_name_that_another_has_now_is_not_given_twice() {
+        let now = Instant::now();
+        let first =
+            [seen(0, Some(gpu(0, 10)), refused(999), now), seen(1, Some(gpu(1, 11)), refused(999), now)];
+        let before = of_epoch(first.iter(), &[], &Xids::new(), now);
+        // The driver numbers anew: what was 1 is 0 now, and the other one cannot be taken.
+        let second = [seen(0, Some(gpu(0, 11)), refused(999), now), seen(1, None, refused(15), now)];
+        assert_eq!(names(&of_epoch(second.iter(), &before, &Xids::new(), now)), [(0, Some("Failed"))]);
+    }
+
+    #[test]
+    fn gpus_of_a_driver_that_is_gone_stay_and_so_do_their_xids() {
+        let now = Instant::now();
+        let first = [seen(0, Some(gpu(0, 10)), stuck(), now)];
+        let xids = Xids::from([(gpu(0, 10).uuid.clone(), BTreeMap::from([(79, 1)]))]);
+        let before = of_epoch(first.iter(), &[], &xids, now);
+        let after = of_no_driver(&before, &xids);
+        assert_eq!(names(&after), [(0, Some("DriverDown"))]);
+        assert_eq!(after[0].xids, BTreeMap::from([(79, 1)]));
+        assert_eq!(after[0].sampled, now);
+    }
+}

@@ -1,0 +1,257 @@
+//! What stands behind [`crate::Driver`]: carries out what the session decides, and puts the answers of all workers
+//! together.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gpulet_inventory::snapshot::{Driver, DriverDown, DriverInfo, GpuState, NodeGpus};
+use tracing::{info, warn};
+
+use crate::epoch::{Abandoned, Epoch};
+use crate::events::Sinks;
+use crate::library::{OpenError, Opened};
+use crate::listing;
+use crate::member::{Member, Status};
+use crate::opening::Opening;
+use crate::session::{Command, Event, Session};
+use crate::stats::Stats;
+use crate::{Classes, Options, QuiesceError, StuckCall};
+
+/// The driver's life and the last that is known of its GPUs.
+#[derive(Debug)]
+pub(crate) struct Node {
+    options: Options,
+    sinks: Sinks,
+    stats: Arc<Stats>,
+    session: Session,
+    opening: Option<Opening>,
+    epoch: Option<Epoch>,
+    abandoned: Vec<Abandoned>,
+    /// Why the driver is not open, while it is not.
+    down: DriverDown,
+    gpus: Vec<GpuState>,
+}
+
+impl Node {
+    /// Nothing open yet.
+    pub(crate) fn new(options: Options, sinks: Sinks) -> Self {
+        let down = DriverDown {
+            reason: "NotOpen",
+            message: "the driver has not been opened yet".into(),
+            remedy: "none needed: it is opened with the next sample".into(),
+        };
+        Self {
+            options,
+            sinks,
+            stats: Arc::default(),
+            session: Session::new(),
+            opening: None,
+            epoch: None,
+            abandoned: Vec::new(),
+            down,
+            gpus: Vec::new(),
+        }
+    }
+
+    /// One tick.
+    pub(crate) async fn sample(&mut self, classes: Classes, now: Instant) -> NodeGpus {
+        // A little more than a deadline, so that a call that was made at once and hangs is seen to.
+        let end = Instant::now() + self.options.deadline + self.options.deadline / 8;
+        self.abandoned.retain(|thread| !thread.has_ended());
+        let outdated = classes.slow && self.epoch.as_ref().is_some_and(Epoch::is_outdated);
+        let mut command = self.session.step(Event::Tick, now);
+        if outdated {
+            info!("another driver is loaded than the one that was opened; opening it anew");
+            command = self.session.step(Event::Gone, now);
+        }
+        self.execute(command, now, end).await;
+        self.finish_opening(now, end).await;
+        self.read(classes, now, end).await;
+        if self.is_gone() {
+            let command = self.session.step(Event::Gone, now);
+            if command == Command::Reopen {
+                info!("no GPU answers any more; opening the driver anew");
+                self.execute(command, now, end).await;
+                self.finish_opening(now, end).await;
+                self.read(classes, now, end).await;
+            }
+        }
+        self.list(now);
+        NodeGpus {
+            driver: self.driver(),
+            gpus: self.gpus.clone(),
+            calls: self.stats.snapshot(self.stuck_threads()),
+        }
+    }
+
+    /// Lets go of everything, or says what prevents it.
+    pub(crate) async fn quiesce(&mut self, deadline: Duration) -> Result<(), QuiesceError> {
+        let now = Instant::now();
+        let end = now + deadline;
+        self.finish_opening(now, end).await;
+        if let Some(epoch) = &mut self.epoch {
+            for member in &mut epoch.members {
+                member.wait(deadline, end).await;
+            }
+        }
+        self.abandoned.retain(|thread| !thread.has_ended());
+        let stuck = self.stuck_calls();
+        if !stuck.is_empty() {
+            return Err(QuiesceError::Stuck { calls: stuck });
+        }
+        self.release(Instant::now() + deadline).await;
+        self.session.step(Event::Quiesced, now);
+        let stuck = self.stuck_calls();
+        if !stuck.is_empty() {
+            self.session.step(Event::Resumed, now);
+            return Err(QuiesceError::Stuck { calls: stuck });
+        }
+        self.down = DriverDown {
+            reason: "Quiesced",
+            message: "gpulet has let go of the driver on request".into(),
+            remedy: "gpulet resume".into(),
+        };
+        Ok(())
+    }
+
+    /// Allows opening again.
+    pub(crate) fn resume(&mut self) {
+        self.session.step(Event::Resumed, Instant::now());
+    }
+
+    async fn execute(&mut self, command: Command, now: Instant, end: Instant) {
+        match command {
+            Command::Nothing => return,
+            Command::Open => {}
+            Command::Reopen => self.release(end).await,
+        }
+        let stuck = self.abandoned.len();
+        let started = if stuck >= self.options.max_stuck_threads {
+            Err(OpenError::TooManyStuckThreads { stuck })
+        } else {
+            Opening::start(&self.options, &self.stats)
+        };
+        match started {
+            Ok(opening) => self.opening = Some(opening),
+            Err(error) => self.failed(&error, now),
+        }
+    }
+
+    /// Waits for the thread that opens the driver, if there is one.
+    async fn finish_opening(&mut self, now: Instant, end: Instant) {
+        let Some(opening) = &mut self.opening else { return };
+        let Some(outcome) = opening.wait(end).await else {
+            let (call, since) = opening.running();
+            self.down = OpenError::Unresponsive { call, seconds: since.as_secs() }.down();
+            return;
+        };
+        self.opening = None;
+        match outcome.and_then(|opened| self.start_epoch(opened, now)) {
+            Ok(epoch) => {
+                let DriverInfo { driver_version, library, .. } = &epoch.info;
+                info!(%driver_version, %library, gpus = epoch.members.len(), "opened the driver");
+                self.epoch = Some(epoch);
+                self.session.step(Event::Opened, now);
+            }
+            Err(error) => self.failed(&error, now),
+        }
+    }
+
+    fn start_epoch(&self, opened: Opened, now: Instant) -> Result<Epoch, OpenError> {
+        Epoch::start(opened, &self.options.host_root, &self.stats, self.sinks.clone(), now)
+            .map_err(|error| OpenError::NoThread { why: error.to_string() })
+    }
+
+    fn failed(&mut self, error: &OpenError, now: Instant) {
+        let down = error.down();
+        if self.down != down {
+            warn!(reason = down.reason, "{}; {}", down.message, down.remedy);
+        }
+        self.down = down;
+        self.session.step(Event::OpenFailed, now);
+    }
+
+    /// Asks all workers at once and waits for them.
+    async fn read(&mut self, classes: Classes, now: Instant, end: Instant) {
+        let Some(epoch) = &mut self.epoch else { return };
+        for member in &mut epoch.members {
+            member.ask(classes, now);
+        }
+        let mut healthy = epoch.members.is_empty();
+        for member in &mut epoch.members {
+            member.wait(self.options.deadline, end).await;
+            healthy |= matches!(member.seen.status, Status::Up(_));
+        }
+        epoch.listen();
+        if healthy {
+            self.session.step(Event::Healthy, now);
+        }
+    }
+
+    fn is_gone(&self) -> bool {
+        self.epoch
+            .as_ref()
+            .is_some_and(|epoch| listing::is_gone(epoch.members.iter().map(|member| &member.seen)))
+    }
+
+    /// Puts the list of GPUs together.
+    fn list(&mut self, now: Instant) {
+        let xids = crate::lock::lock(&self.sinks.xids).clone();
+        self.gpus = match &self.epoch {
+            Some(epoch) => {
+                listing::of_epoch(epoch.members.iter().map(|member| &member.seen), &self.gpus, &xids, now)
+            }
+            None => listing::of_no_driver(&self.gpus, &xids),
+        };
+    }
+
+    fn driver(&self) -> Driver {
+        match &self.epoch {
+            Some(epoch) => Driver::Up(epoch.info.clone()),
+            None => Driver::Down(self.down.clone()),
+        }
+    }
+
+    async fn release(&mut self, end: Instant) {
+        if let Some(epoch) = self.epoch.take() {
+            self.abandoned.extend(epoch.release(end).await);
+        }
+    }
+
+    /// Threads whose call has not returned in time, of all epochs.
+    fn stuck_threads(&self) -> usize {
+        let deadline = self.options.deadline;
+        let opening = self.opening.as_ref().and_then(|opening| opening.overdue(deadline));
+        let events = self.epoch.as_ref().and_then(|epoch| epoch.stuck_events(deadline));
+        let members: &[Member] = self.epoch.as_ref().map_or(&[], |epoch| &epoch.members);
+        self.abandoned.len()
+            + usize::from(opening.is_some())
+            + usize::from(events.is_some())
+            + members.iter().filter(|member| member.worker.overdue(deadline).is_some()).count()
+    }
+
+    /// Every call that keeps the library from being shut down.
+    fn stuck_calls(&self) -> Vec<StuckCall> {
+        let mut calls = Vec::new();
+        if let Some(opening) = &self.opening {
+            let (call, since) = opening.running();
+            calls.push(StuckCall { gpu: None, call, since });
+        }
+        for thread in &self.abandoned {
+            let (call, since) =
+                thread.tracker.running().map_or(("", Duration::ZERO), |r| (r.call, r.elapsed()));
+            calls.push(StuckCall { gpu: thread.gpu.clone(), call, since });
+        }
+        let Some(epoch) = &self.epoch else { return calls };
+        if let Some(running) = epoch.stuck_events(self.options.deadline) {
+            calls.push(StuckCall { gpu: None, call: running.call, since: running.elapsed() });
+        }
+        for member in epoch.members.iter().filter(|member| member.worker.is_busy()) {
+            let running = member.worker.running();
+            let (call, since) =
+                running.map_or(("", Duration::ZERO), |running| (running.call, running.elapsed()));
+            calls.push(StuckCall { gpu: member.uuid().cloned(), call, since });
+        }
+        calls
+    }
+}

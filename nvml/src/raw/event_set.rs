@@ -1,0 +1,73 @@
+//! Waiting for events by the raw call: what wrappers make of it loses the MIG instance and the newer kinds.
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+
+use gpulet_inventory::reading::Cause;
+use nvml_wrapper_sys::bindings as sys;
+
+use super::calls::Calls;
+use super::handle::{Device, Handle};
+use super::library::Library;
+use super::plain::Plain;
+use super::symbol::{EVENT_REGISTER, EVENT_SET_CREATE, EVENT_SET_FREE, EVENT_WAIT};
+
+/// A set of events that the driver is asked to tell of. Stays on the thread that made it.
+pub(crate) struct EventSet {
+    set: sys::nvmlEventSet_t,
+    library: Arc<Library>,
+}
+
+/// An event as the driver tells it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RawEvent {
+    /// The GPU on which it happened.
+    pub(crate) device: Device,
+    /// `nvmlEventType*`.
+    pub(crate) kind: u64,
+    /// For an XID, its number.
+    pub(crate) data: u64,
+    /// GPU instance, or all ones.
+    pub(crate) gpu_instance: u32,
+    /// Compute instance, or all ones.
+    pub(crate) compute_instance: u32,
+}
+
+impl EventSet {
+    /// An empty set.
+    pub(crate) fn new(calls: &Calls) -> Result<Self, Cause> {
+        let mut set = std::ptr::null_mut();
+        // SAFETY: the function writes one handle to a valid pointer to one.
+        calls.call(&EVENT_SET_CREATE, |create| unsafe { create(&mut set) })?;
+        Ok(Self { set, library: Arc::clone(calls.library()) })
+    }
+
+    /// Adds events of one GPU.
+    pub(crate) fn register(&self, calls: &Calls, device: Device, kinds: u64) -> Result<(), Cause> {
+        // SAFETY: both handles came from this library, and the set has not been freed.
+        calls.call(&EVENT_REGISTER, |register| unsafe { register(device.raw(), kinds, self.set) })
+    }
+
+    /// The next event, if one comes within the time.
+    pub(crate) fn wait(&self, calls: &Calls, milliseconds: u32) -> Result<RawEvent, Cause> {
+        let mut data = sys::nvmlEventData_t::zeroed();
+        // SAFETY: the set came from this library and has not been freed; the function writes one event.
+        calls.call(&EVENT_WAIT, |wait| unsafe { wait(self.set, &mut data, milliseconds) })?;
+        Ok(RawEvent {
+            device: Device(data.device),
+            kind: data.eventType,
+            data: data.eventData,
+            gpu_instance: data.gpuInstanceId,
+            compute_instance: data.computeInstanceId,
+        })
+    }
+}
+
+impl Drop for EventSet {
+    fn drop(&mut self) {
+        if let Some(free) = (EVENT_SET_FREE.find)(self.library.table()) {
+            // SAFETY: the set came from this library, which is still initialised, and is freed once.
+            unsafe { free(self.set) };
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Counts calls to the driver, from all threads.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use gpulet_inventory::reading::Cause;
+use gpulet_inventory::snapshot::CallStats;
+
+use crate::lock::lock;
+
+/// Counters of this process, over all times that the driver was opened.
+#[derive(Debug, Default)]
+pub(crate) struct Stats {
+    made: AtomicU64,
+    opens: AtomicU64,
+    failed: Mutex<BTreeMap<&'static str, BTreeMap<&'static str, u64>>>,
+}
+
+impl Stats {
+    /// A call is about to be made.
+    pub(crate) fn made(&self) {
+        self.made.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A call did not succeed, or a field of one did not.
+    pub(crate) fn failed(&self, call: &'static str, cause: Cause) {
+        *lock(&self.failed).entry(call).or_default().entry(cause.reason()).or_default() += 1;
+    }
+
+    /// The driver was opened; the number of times so far.
+    pub(crate) fn opened(&self) -> u64 {
+        self.opens.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// The counts as they are now.
+    pub(crate) fn snapshot(&self, stuck_threads: usize) -> CallStats {
+        CallStats {
+            made: self.made.load(Ordering::Relaxed),
+            failed: lock(&self.failed).clone(),
+            stuck_threads: u64::try_from(stuck_threads).unwrap_or(u64::MAX),
+            opens: self.opens.load(Ordering::Relaxed),
+        }
+    }
+}
