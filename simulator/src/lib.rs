@@ -1,6 +1,26 @@
 //! A simulated GPU node.
+//!
+//! ```text
+//!  node (YAML) ─▶ engine ─▶ server ─▶ share (mapped state) ─▶ abi: libnvidia-ml.so in any process
+//!                   ▲          └────▶ host_tree (sys, proc, dev)
+//!                   └── commands (gpulet-sim, tests)
+//! ```
+//! The state lives in the process that serves the node ([`SimulatedNode`], or `gpulet-sim serve`); the library that
+//! clients load only answers from it, so several processes see one node and it outlives any of them.
 
+mod abi;
+pub mod client;
 pub mod command;
 pub mod engine;
+pub mod host_tree;
+mod library;
 pub mod node;
+mod protocol;
+pub mod server;
+pub mod share;
+mod simulated_node;
 pub mod state;
+mod uuid;
+
+pub use server::ClockMode;
+pub use simulated_node::SimulatedNode;

@@ -8,7 +8,7 @@ use super::code::{
 use super::handle::{Handle, Object};
 use super::session::{self, Session};
 use crate::state::{
-    BoardState, ComputeInstanceState, GiProfileState, GpuInstanceState, GpuState, Gauges, MigState, NodeState,
+    BoardState, ComputeInstanceState, Gauges, GiProfileState, GpuInstanceState, GpuState, MigState, NodeState,
 };
 
 /// A call that concerns no single GPU, or none yet.

@@ -44,13 +44,19 @@ pub(super) fn memory_clocks(gpu: &Gpu<'_>, count: Out<c_uint>, mhz: Array<c_uint
 }
 
 /// Graphics clocks for a memory clock, highest first, in the steps of 15 MHz that the hardware has.
-pub(super) fn graphics_clocks(gpu: &Gpu<'_>, memory: c_uint, count: Out<c_uint>, mhz: Array<c_uint>) -> Answer {
+pub(super) fn graphics_clocks(
+    gpu: &Gpu<'_>,
+    memory: c_uint,
+    count: Out<c_uint>,
+    mhz: Array<c_uint>,
+) -> Answer {
     const LOWEST: u32 = 210;
     if of(&gpu.board().max_clocks_mhz, 2)? != memory {
         return Err(NOT_FOUND);
     }
     let highest = of(&gpu.board().max_clocks_mhz, 0)?;
-    let clocks: Vec<c_uint> = (0..).map_while(|step| highest.checked_sub(step * 15)).take_while(|c| *c >= LOWEST).collect();
+    let clocks: Vec<c_uint> =
+        (0..).map_while(|step| highest.checked_sub(step * 15)).take_while(|c| *c >= LOWEST).collect();
     mhz.list(&count, &clocks)
 }
 

@@ -8,11 +8,13 @@ pub(super) use nvml_wrapper_sys::bindings::{
     nvmlReturn_enum_NVML_ERROR_INSUFFICIENT_SIZE as INSUFFICIENT_SIZE,
     nvmlReturn_enum_NVML_ERROR_INVALID_ARGUMENT as INVALID_ARGUMENT,
     nvmlReturn_enum_NVML_ERROR_LIB_RM_VERSION_MISMATCH as LIB_RM_VERSION_MISMATCH,
-    nvmlReturn_enum_NVML_ERROR_NO_PERMISSION as NO_PERMISSION, nvmlReturn_enum_NVML_ERROR_NOT_FOUND as NOT_FOUND,
+    nvmlReturn_enum_NVML_ERROR_NO_PERMISSION as NO_PERMISSION,
+    nvmlReturn_enum_NVML_ERROR_NOT_FOUND as NOT_FOUND,
     nvmlReturn_enum_NVML_ERROR_NOT_SUPPORTED as NOT_SUPPORTED,
-    nvmlReturn_enum_NVML_ERROR_OPERATING_SYSTEM as OPERATING_SYSTEM, nvmlReturn_enum_NVML_ERROR_TIMEOUT as TIMEOUT,
-    nvmlReturn_enum_NVML_ERROR_UNINITIALIZED as UNINITIALIZED, nvmlReturn_enum_NVML_ERROR_UNKNOWN as UNKNOWN,
-    nvmlReturn_enum_NVML_SUCCESS as SUCCESS, nvmlReturn_t as Code,
+    nvmlReturn_enum_NVML_ERROR_OPERATING_SYSTEM as OPERATING_SYSTEM,
+    nvmlReturn_enum_NVML_ERROR_TIMEOUT as TIMEOUT, nvmlReturn_enum_NVML_ERROR_UNINITIALIZED as UNINITIALIZED,
+    nvmlReturn_enum_NVML_ERROR_UNKNOWN as UNKNOWN, nvmlReturn_enum_NVML_SUCCESS as SUCCESS,
+    nvmlReturn_t as Code,
 };
 
 /// What a call comes to: nothing more to say, or the code with which it is refused.

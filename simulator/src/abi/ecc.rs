@@ -41,7 +41,12 @@ pub(super) fn count(gpu: &Gpu<'_>, uncorrected: u32, aggregate: u32) -> Answer<u
     gpu.state.count.ecc.get(place).copied().ok_or(INVALID_ARGUMENT)
 }
 
-pub(super) fn total(gpu: &Gpu<'_>, uncorrected: c_uint, aggregate: c_uint, errors: Out<c_ulonglong>) -> Answer {
+pub(super) fn total(
+    gpu: &Gpu<'_>,
+    uncorrected: c_uint,
+    aggregate: c_uint,
+    errors: Out<c_ulonglong>,
+) -> Answer {
     errors.set(count(gpu, uncorrected, aggregate)?)
 }
 
@@ -73,7 +78,12 @@ pub(super) fn by_place(
     }
 }
 
-pub(super) fn retired_pages(gpu: &Gpu<'_>, cause: c_uint, count: Out<c_uint>, pages: Array<c_ulonglong>) -> Answer {
+pub(super) fn retired_pages(
+    gpu: &Gpu<'_>,
+    cause: c_uint,
+    count: Out<c_uint>,
+    pages: Array<c_ulonglong>,
+) -> Answer {
     require_page_retirement(gpu)?;
     if cause > 1 {
         return Err(INVALID_ARGUMENT);

@@ -5,7 +5,7 @@ use std::ffi::{c_uint, c_ulonglong};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use nvml_wrapper_sys::bindings::{nvmlEventData_t, nvmlEventSet_t};
+use nvml_wrapper_sys::bindings::{nvmlDevice_t, nvmlEventData_t, nvmlEventSet_t};
 
 use super::call::{Gpu, Node};
 use super::code::{self, Answer, Code, GPU_IS_LOST, INVALID_ARGUMENT, NOT_SUPPORTED, TIMEOUT};
@@ -99,7 +99,12 @@ pub(super) fn register(gpu: &Gpu<'_>, types: c_ulonglong, set: nvmlEventSet_t) -
 }
 
 /// Waits for the next event. Instance ids are told to those only who may see them.
-pub(super) fn wait_v2(node: &Node, set: nvmlEventSet_t, data: Out<nvmlEventData_t>, timeout_ms: c_uint) -> Answer {
+pub(super) fn wait_v2(
+    node: &Node,
+    set: nvmlEventSet_t,
+    data: Out<nvmlEventData_t>,
+    timeout_ms: c_uint,
+) -> Answer {
     let number = number(&node.session, set)?;
     if data.is_null() {
         return Err(INVALID_ARGUMENT);
@@ -118,11 +123,30 @@ pub(super) fn wait_v2(node: &Node, set: nvmlEventSet_t, data: Out<nvmlEventData_
     })
 }
 
-/// Version 1 knows no instances.
-pub(super) fn wait_v1(node: &Node, set: nvmlEventSet_t, data: Out<nvmlEventData_t>, timeout_ms: c_uint) -> Answer {
-    wait_v2(node, set, Out::from(data.pointer()), timeout_ms)?;
-    let event = data.get()?;
-    data.set(nvmlEventData_t { gpuInstanceId: u32::MAX, computeInstanceId: u32::MAX, ..event })
+/// The struct as it was before MIG: a program that asks for it has no room for more.
+#[repr(C)]
+pub(super) struct EventDataV1 {
+    device: nvmlDevice_t,
+    kind: c_ulonglong,
+    data: c_ulonglong,
+}
+
+pub(super) fn wait_v1(
+    node: &Node,
+    set: nvmlEventSet_t,
+    data: Out<nvmlEventData_t>,
+    timeout_ms: c_uint,
+) -> Answer {
+    let number = number(&node.session, set)?;
+    if data.is_null() {
+        return Err(INVALID_ARGUMENT);
+    }
+    let event = wait(&node.session, number, Duration::from_millis(timeout_ms.into()))?;
+    data.cast().set(EventDataV1 {
+        device: node.handle(Object::Gpu(event.gpu)).pointer(),
+        kind: event.kind,
+        data: event.data,
+    })
 }
 
 fn wait(session: &Session, number: u32, timeout: Duration) -> Answer<Event> {
@@ -150,7 +174,8 @@ fn take(state: &NodeState, number: u32) -> Answer<Option<Event>> {
     let mut all = event_sets();
     let set = all.sets.get_mut(&number).ok_or(INVALID_ARGUMENT)?;
     let wanted = |event: &&Event| {
-        event.sequence >= set.next && set.registered.get(&event.gpu).is_some_and(|kinds| kinds & event.kind != 0)
+        event.sequence >= set.next
+            && set.registered.get(&event.gpu).is_some_and(|kinds| kinds & event.kind != 0)
     };
     if let Some(event) = state.events.iter().find(wanted) {
         set.next = event.sequence + 1;

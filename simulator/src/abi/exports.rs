@@ -10,8 +10,8 @@ use nvml_wrapper_sys::bindings::*;
 
 use super::code::Code;
 use super::{
-    call, clocks, ecc, events, fields, handle, identity, memory, mig, mig_profiles, nvlink, pcie, power, processes,
-    system, thermal, utilization,
+    call, clocks, ecc, events, fields, handle, identity, memory, mig, mig_profiles, nvlink, pcie, power,
+    processes, system, thermal, utilization,
 };
 
 /// How a guard hands a call on: `free` checks nothing, `node` has no handle, the others take the first argument as one.

@@ -36,7 +36,7 @@ enum Value {
 impl Value {
     fn parts(self) -> (u32, nvmlValue_t) {
         // The union as wide as it is, so that no byte of the caller's is left in it.
-        let of = |ullVal: u64| nvmlValue_t { ullVal };
+        let of = |whole: u64| nvmlValue_t { ullVal: whole };
         match self {
             Self::Int(value) => (1, of(value.into())),
             Self::Signed(value) => (5, of(u64::from(value.cast_unsigned()))),
@@ -205,7 +205,8 @@ fn nvlinks(gpu: &Gpu<'_>, id: u32, scope: u32) -> Answer<Value> {
         return Err(NOT_SUPPORTED);
     }
     let newer = gpu.board().nvlink_version >= nvlink::NVLINK_5;
-    let total = |of: fn(&NvLinkState) -> u64| Ok(Value::Long(links.iter().map(of).fold(0, u64::wrapping_add)));
+    let total =
+        |of: fn(&NvLinkState) -> u64| Ok(Value::Long(links.iter().map(of).fold(0, u64::wrapping_add)));
     let scoped = |of: fn(&NvLinkState) -> u64| match scope {
         ALL_LINKS => total(of),
         link => nvlink::link(gpu, link).map(|link| Value::Long(of(link))),

@@ -199,7 +199,12 @@ pub(super) fn cpu_affinity(gpu: &Gpu<'_>, words: c_uint, set: Array<c_ulong>) ->
     mask(&gpu.state.identity.cpu_affinity, words, set)
 }
 
-pub(super) fn cpu_affinity_within(gpu: &Gpu<'_>, words: c_uint, set: Array<c_ulong>, scope: c_uint) -> Answer {
+pub(super) fn cpu_affinity_within(
+    gpu: &Gpu<'_>,
+    words: c_uint,
+    set: Array<c_ulong>,
+    scope: c_uint,
+) -> Answer {
     within(scope)?;
     mask(&gpu.state.identity.cpu_affinity, words, set)
 }

@@ -27,7 +27,10 @@ pub(super) fn enabled<'a>(gpu: &Gpu<'a>) -> Answer<&'a MigState> {
 
 /// Most MIG devices at a time: as many as the smallest profile allows. 0 while MIG is off or not possible.
 fn max_devices(gpu: &Gpu<'_>) -> u32 {
-    enabled(gpu).ok().and_then(|mig| mig.profiles.values().map(|profile| profile.max_instances).max()).unwrap_or(0)
+    enabled(gpu)
+        .ok()
+        .and_then(|mig| mig.profiles.values().map(|profile| profile.max_instances).max())
+        .unwrap_or(0)
 }
 
 pub(super) fn max_device_count(gpu: &Gpu<'_>, count: Out<c_uint>) -> Answer {
@@ -37,7 +40,8 @@ pub(super) fn max_device_count(gpu: &Gpu<'_>, count: Out<c_uint>) -> Answer {
 /// The number of a MIG device: where its first compute slice lies. So numbers have holes, as on a GPU from which
 /// instances were destroyed.
 fn device_index(mig: &MigState, slots: u32, instance: &GpuInstanceState, compute_start: u32) -> u32 {
-    let units = mig.profiles.values().flat_map(|profile| &profile.placements).map(|(start, size)| start + size).max();
+    let units =
+        mig.profiles.values().flat_map(|profile| &profile.placements).map(|(start, size)| start + size).max();
     let units_per_slot = units.unwrap_or(1) / slots.max(1);
     instance.placement.0 / units_per_slot.max(1) + compute_start
 }
@@ -102,7 +106,8 @@ pub(super) fn instances(
 ) -> Answer {
     gpu.node.require_permission()?;
     let mig = enabled(gpu)?;
-    let profile = mig.profiles.iter().find(|(_, profile)| profile.id == profile_id).ok_or(INVALID_ARGUMENT)?.0;
+    let profile =
+        mig.profiles.iter().find(|(_, profile)| profile.id == profile_id).ok_or(INVALID_ARGUMENT)?.0;
     let of_profile = mig.instances.iter().filter(|instance| instance.profile == *profile);
     let found: Vec<_> = of_profile.map(|instance| instance_handle(gpu, instance.id)).collect();
     handles.fill(&found)?;
@@ -120,7 +125,11 @@ pub(super) fn instance_by_id(gpu: &Gpu<'_>, id: c_uint, handle: Out<nvmlGpuInsta
     handle.set(instance_handle(gpu, found.id))
 }
 
-pub(super) fn instance_info(gpu: &Gpu<'_>, gi: &GpuInstanceState, info: Out<nvmlGpuInstanceInfo_t>) -> Answer {
+pub(super) fn instance_info(
+    gpu: &Gpu<'_>,
+    gi: &GpuInstanceState,
+    info: Out<nvmlGpuInstanceInfo_t>,
+) -> Answer {
     let (start, size) = gi.placement;
     info.set(nvmlGpuInstanceInfo_t {
         device: gpu.node.handle(Object::Gpu(gpu.index)).pointer(),

@@ -23,11 +23,6 @@ impl<T> Out<T> {
         self.0.is_null()
     }
 
-    /// As it came in.
-    pub(super) fn pointer(&self) -> *mut T {
-        self.0
-    }
-
     /// Hands the value over.
     pub(super) fn set(&self, value: T) -> Answer {
         if self.is_null() {
@@ -36,12 +31,6 @@ impl<T> Out<T> {
         // SAFETY: not null, so by the ABI's contract a valid place for a T; what lay there is plain data, not dropped.
         unsafe { self.0.write(value) };
         Ok(())
-    }
-
-    /// Hands over a value that the caller may not care for.
-    pub(super) fn set_if_wanted(&self, value: T) {
-        // A null pointer is all that can go wrong, and here it is welcome.
-        let _unwanted = self.set(value);
     }
 }
 
@@ -200,7 +189,10 @@ mod tests {
     fn a_list_says_how_much_room_it_needs() {
         let mut count = 1;
         let mut room = [0; 4];
-        assert_eq!(Array::from(room.as_mut_ptr()).list(&Out::from(&raw mut count), &[7, 8]), Err(INSUFFICIENT_SIZE));
+        assert_eq!(
+            Array::from(room.as_mut_ptr()).list(&Out::from(&raw mut count), &[7, 8]),
+            Err(INSUFFICIENT_SIZE)
+        );
         assert_eq!((count, room[0]), (2, 0));
         assert_eq!(Array::from(room.as_mut_ptr()).list(&Out::from(&raw mut count), &[7, 8]), Ok(()));
         assert_eq!((count, room), (2, [7, 8, 0, 0]));

@@ -60,7 +60,12 @@ fn list(gpu: &Gpu<'_>, kind: ProcessKind, count: &Out<c_uint>, infos: &Array<nvm
     infos.list(count, &of_kind(gpu, kind).map(info).collect::<Vec<_>>())
 }
 
-fn list_v1(gpu: &Gpu<'_>, kind: ProcessKind, count: &Out<c_uint>, infos: &Array<nvmlProcessInfo_v1_t>) -> Answer {
+fn list_v1(
+    gpu: &Gpu<'_>,
+    kind: ProcessKind,
+    count: &Out<c_uint>,
+    infos: &Array<nvmlProcessInfo_v1_t>,
+) -> Answer {
     let info = |process: &ProcessState| nvmlProcessInfo_v1_t {
         pid: process.pid,
         usedGpuMemory: process.memory_bytes.unwrap_or(MEMORY_NOT_AVAILABLE),

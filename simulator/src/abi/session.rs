@@ -165,7 +165,8 @@ pub(super) fn obey_faults(reader: &Reader, symbol: &str, gpu: Option<u32>) -> An
         let concerns = |of: &Option<u32>, named: &Option<String>| {
             of.is_none_or(|of| Some(of) == gpu) && named.as_ref().is_none_or(|named| named == symbol)
         };
-        match state.faults.iter().find(|fault| concerns(&fault.gpu, &fault.symbol)).map(|fault| fault.effect) {
+        match state.faults.iter().find(|fault| concerns(&fault.gpu, &fault.symbol)).map(|fault| fault.effect)
+        {
             None => return Ok(state),
             Some(Effect::Return(0)) => return Err(UNKNOWN),
             Some(Effect::Return(code)) => return Err(code),

@@ -38,7 +38,11 @@ pub(super) fn cuda_version(node: &Node, version: Out<c_int>) -> Answer {
     version.set(node.state.driver.cuda_version)
 }
 
-pub(super) fn driver_branch(node: &Node, info: Out<nvmlSystemDriverBranchInfo_v1_t>, length: c_uint) -> Answer {
+pub(super) fn driver_branch(
+    node: &Node,
+    info: Out<nvmlSystemDriverBranchInfo_v1_t>,
+    length: c_uint,
+) -> Answer {
     info.check_version(1)?;
     let branch = format!("r{}_00", node.driver_branch());
     if (length as usize) <= branch.len() {
@@ -55,7 +59,8 @@ pub(super) fn process_name(node: &Node, pid: c_uint, name: Text, length: c_uint)
     let process = processes.find(|process| process.pid == pid).ok_or(NOT_FOUND)?;
     // The driver cuts a long name rather than refuse it.
     let room = (length as usize).saturating_sub(1);
-    let end = (0..=room.min(process.name.len())).rev().find(|end| process.name.is_char_boundary(*end)).unwrap_or(0);
+    let end =
+        (0..=room.min(process.name.len())).rev().find(|end| process.name.is_char_boundary(*end)).unwrap_or(0);
     name.set(length, process.name.get(..end).unwrap_or_default())
 }
 

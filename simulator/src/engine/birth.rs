@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::noise::{mix, uuid};
 use super::traffic::Wiring;
 use crate::node::board::{self, Board};
 use crate::node::description::{FabricProgress, MigDescription};
@@ -12,6 +11,7 @@ use crate::state::{
     BoardState, ComputeInstanceState, Counters, DriverState, FabricState, Gauges, GpuIdentity,
     GpuInstanceState, GpuState, MigState, NodeState,
 };
+use crate::uuid::{mix, uuid};
 
 /// All healthy: no degraded bandwidth, no route recovery, no unhealthy route, no access timeout, no wrong
 /// configuration (`NVML_GPU_FABRIC_HEALTH_MASK_*`).

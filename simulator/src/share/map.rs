@@ -81,11 +81,15 @@ impl Map {
     /// The words of the slot in which a generation lies.
     pub(super) fn slot(&self, generation: u64) -> (&Slot, &[AtomicU64]) {
         let [even, odd] = &self.header().slots;
-        let (slot, offset) =
-            if generation.is_multiple_of(2) { (even, HEADER_BYTES) } else { (odd, HEADER_BYTES + SLOT_BYTES) };
+        let (slot, offset) = if generation.is_multiple_of(2) {
+            (even, HEADER_BYTES)
+        } else {
+            (odd, HEADER_BYTES + SLOT_BYTES)
+        };
         // SAFETY: `offset + SLOT_BYTES` lies within the mapping and is a multiple of 8; words are atomics, see `header`.
-        let words =
-            unsafe { std::slice::from_raw_parts(self.raw.as_ptr().add(offset).cast::<AtomicU64>(), SLOT_BYTES / 8) };
+        let words = unsafe {
+            std::slice::from_raw_parts(self.raw.as_ptr().add(offset).cast::<AtomicU64>(), SLOT_BYTES / 8)
+        };
         (slot, words)
     }
 

@@ -1,0 +1,148 @@
+//! The other end of a node's socket: for programs that act on the node, and for the library that uses its driver.
+
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::command::{Applied, Command, Refusal};
+use crate::protocol::{Connection, Reply, Request, SOCKET_NAME};
+use crate::state::NodeState;
+
+/// How long a server may take over a reply.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Why nothing came of a request.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// Nobody answers there.
+    #[error("no simulated node is served in {}: {source}; start one with `gpulet-sim serve`", dir.display())]
+    Connect {
+        /// The simulation directory.
+        dir: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The connection broke.
+    #[error("the simulated node in {} did not answer: {source}", dir.display())]
+    Exchange {
+        /// The simulation directory.
+        dir: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The node refuses.
+    #[error("{0}")]
+    Refused(#[from] Refusal),
+    /// The server could not do its part.
+    #[error("the simulated node failed: {0}")]
+    Failed(String),
+    /// The server answers another question: it is of another version.
+    #[error("the server in {} does not speak this program's language: it is of another version", dir.display())]
+    Confused {
+        /// The simulation directory.
+        dir: PathBuf,
+    },
+}
+
+impl ClientError {
+    /// The stable word for this error.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Connect { .. } => "NotServed",
+            Self::Exchange { .. } => "ConnectionBroken",
+            Self::Refused(refusal) => refusal.reason(),
+            Self::Failed(_) => "ServerFailed",
+            Self::Confused { .. } => "ServerOfAnotherVersion",
+        }
+    }
+}
+
+/// A connection to a running node.
+pub struct Client {
+    dir: PathBuf,
+    connection: Connection,
+}
+
+impl Client {
+    /// Connects to the node that is served in `dir`.
+    ///
+    /// # Errors
+    /// When nobody serves there.
+    pub fn connect(dir: &Path) -> Result<Self, ClientError> {
+        let connect = || -> io::Result<UnixStream> {
+            let stream = UnixStream::connect(dir.join(SOCKET_NAME))?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_write_timeout(Some(PATIENCE))?;
+            Ok(stream)
+        };
+        let stream = connect().map_err(|source| ClientError::Connect { dir: dir.to_owned(), source })?;
+        Ok(Self { dir: dir.to_owned(), connection: Connection::new(stream) })
+    }
+
+    /// Lets something happen to the node.
+    ///
+    /// # Errors
+    /// When the node refuses, or does not answer.
+    pub fn command(&mut self, command: Command) -> Result<Applied, ClientError> {
+        match self.ask(&Request::Command(command))? {
+            Reply::Applied(applied) => Ok(applied),
+            _ => Err(self.confused()),
+        }
+    }
+
+    /// The hardware's truth.
+    ///
+    /// # Errors
+    /// When the node does not answer.
+    pub fn state(&mut self) -> Result<NodeState, ClientError> {
+        match self.ask(&Request::State)? {
+            Reply::State(state) => Ok(*state),
+            _ => Err(self.confused()),
+        }
+    }
+
+    /// Processes that have the driver open.
+    ///
+    /// # Errors
+    /// When the node does not answer.
+    pub fn driver_users(&mut self) -> Result<Vec<u32>, ClientError> {
+        match self.ask(&Request::DriverUsers)? {
+            Reply::DriverUsers(pids) => Ok(pids),
+            _ => Err(self.confused()),
+        }
+    }
+
+    fn ask(&mut self, request: &Request) -> Result<Reply, ClientError> {
+        let reply = self.connection.send(request).and_then(|()| self.connection.receive_reply());
+        match reply.map_err(|source| ClientError::Exchange { dir: self.dir.clone(), source })? {
+            Reply::Refused(refusal) => Err(refusal.into()),
+            Reply::Failed(why) => Err(ClientError::Failed(why)),
+            reply => Ok(reply),
+        }
+    }
+
+    fn confused(&self) -> ClientError {
+        ClientError::Confused { dir: self.dir.clone() }
+    }
+}
+
+/// This process has the driver open, as the node sees it. However the process ends, the node notices.
+pub(crate) struct DriverUse {
+    client: Client,
+}
+
+impl DriverUse {
+    pub(crate) fn begin(dir: &Path) -> Result<Self, ClientError> {
+        let mut client = Client::connect(dir)?;
+        client.ask(&Request::OpenDriver { pid: std::process::id() })?;
+        Ok(Self { client })
+    }
+
+    /// Returns when the node knows; a node that is gone need not know.
+    pub(crate) fn end(mut self) {
+        let _gone = self.client.ask(&Request::CloseDriver);
+    }
+}

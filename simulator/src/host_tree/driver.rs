@@ -1,0 +1,149 @@
+//! What the driver adds while it is loaded: files in `/proc`, device files, bindings.
+
+use std::path::{Path, PathBuf};
+
+use super::tree::{Entry, Tree, names, remove};
+use super::{HostTreeError, caps, pci};
+use crate::node::tree::{Function, Kind};
+use crate::node::{Gpu, Node};
+use crate::state::{DriverState, GpuState, NodeState};
+
+/// Kernel drivers that come and go with the module.
+const DRIVERS: [&str; 2] = ["nvidia", "nvidia-nvswitch"];
+
+/// Everything below these is the driver's.
+const OWN: [&str; 4] =
+    ["proc/driver/nvidia", "proc/driver/nvidia-caps", "sys/module/nvidia", "dev/nvidia-caps"];
+
+/// Adds what belongs to the present state.
+pub(super) fn add(tree: &mut Tree, node: &Node, state: &NodeState) {
+    for (gpu, now) in node.gpus().iter().zip(&state.gpus) {
+        let path = pci::directory(&gpu.function);
+        tree.file(path.join("current_link_speed"), pci::speed(now.now.pcie_generation));
+        tree.file(path.join("current_link_width"), now.now.pcie_width);
+    }
+    let loaded = state.driver.loaded;
+    tree.file("proc/devices", devices(loaded));
+    tree.file(
+        "proc/modules",
+        if loaded {
+            "nvidia_uvm 2195456 0 - Live 0x0\nnvidia 14381056 1 nvidia_uvm, Live 0x0\n"
+        } else {
+            "\n"
+        },
+    );
+    if loaded {
+        module(tree, &state.driver);
+        caps_if_any(tree, state);
+        for (gpu, now) in node.gpus().iter().zip(&state.gpus) {
+            one_gpu(tree, gpu, now, &state.driver);
+        }
+        switches(tree, node);
+    }
+}
+
+fn devices(loaded: bool) -> String {
+    let driver = match loaded {
+        true => {
+            "195 nvidia\n195 nvidiactl\n236 nvidia-nvlink\n237 nvidia-caps\n507 nvidia-uvm\n508 nvidia-nvswitch\n"
+        }
+        false => "",
+    };
+    format!(
+        "Character devices:\n  1 mem\n  5 /dev/tty\n 10 misc\n136 pts\n{driver}\nBlock devices:\n259 blkext\n"
+    )
+}
+
+fn module(tree: &mut Tree, driver: &DriverState) {
+    let version = &driver.version;
+    tree.file(
+        "proc/driver/nvidia/version",
+        format!(
+            "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {version}  Release Build  (simulated)\n\
+             GCC version:  simulated"
+        ),
+    );
+    tree.file(
+        "proc/driver/nvidia/params",
+        "ModifyDeviceFiles: 1\nDeviceFileUID: 0\nDeviceFileGID: 0\nDeviceFileMode: 438",
+    );
+    tree.file("sys/module/nvidia/version", version);
+    tree.file("sys/module/nvidia/refcnt", 1);
+    for name in ["nvidiactl", "nvidia-uvm", "nvidia-uvm-tools"] {
+        tree.file(format!("dev/{name}"), "");
+    }
+}
+
+/// Capabilities exist where a GPU can be divided.
+fn caps_if_any(tree: &mut Tree, state: &NodeState) {
+    if state.gpus.iter().any(|gpu| gpu.mig.is_some()) {
+        caps::add(tree, state);
+    }
+}
+
+fn one_gpu(tree: &mut Tree, gpu: &Gpu, now: &GpuState, driver: &DriverState) {
+    let (at, minor) = (gpu.description.at, gpu.minor);
+    pci::bind(tree, &gpu.function, "nvidia");
+    tree.file(format!("dev/nvidia{minor}"), "");
+    tree.file(
+        format!("proc/driver/nvidia/gpus/{at}/information"),
+        format!(
+            "Model: \t\t {}\nIRQ:   \t\t {}\nGPU UUID: \t {}\nVideo BIOS: \t {}\nBus Type: \t PCIe\n\
+             DMA Size: \t 52 bits\nDMA Mask: \t 0xfffffffffffff\nBus Location: \t {at}\nDevice Minor: \t {minor}\n\
+             GPU Firmware: \t {}\nGPU Excluded:\t No",
+            now.board.name,
+            64 + minor,
+            now.identity.uuid,
+            now.board.vbios,
+            driver.version,
+        ),
+    );
+}
+
+fn is_switch(function: &&Function) -> bool {
+    matches!(function.kind, Kind::NvSwitch(_))
+}
+
+fn switches(tree: &mut Tree, node: &Node) {
+    for (index, function) in node.functions().iter().filter(is_switch).enumerate() {
+        pci::bind(tree, function, "nvidia-nvswitch");
+        tree.file(format!("dev/nvidia-nvswitch{index}"), "");
+        tree.file("dev/nvidia-nvswitchctl", "");
+    }
+}
+
+/// Removes what the driver has left behind.
+pub(super) fn sweep(tree: &Tree, node: &Node, root: &Path) -> Result<(), HostTreeError> {
+    for directory in OWN {
+        sweep_below(tree, Path::new(directory), root)?;
+    }
+    for driver in DRIVERS {
+        sweep_below(tree, &Path::new("sys/bus/pci/drivers").join(driver), root)?;
+    }
+    for name in names(&root.join("dev"))?.into_iter().filter(|name| name.starts_with("nvidia")) {
+        drop_unplanned(tree, &Path::new("dev").join(name), root)?;
+    }
+    let bound = node.functions().iter().filter(|f| is_switch(f) || matches!(f.kind, Kind::Gpu(_)));
+    for function in bound {
+        drop_unplanned(tree, &pci::directory(function).join("driver"), root)?;
+    }
+    Ok(())
+}
+
+fn drop_unplanned(tree: &Tree, at: &Path, root: &Path) -> Result<(), HostTreeError> {
+    if tree.has(at) { Ok(()) } else { remove(&root.join(at)) }
+}
+
+fn sweep_below(tree: &Tree, directory: &Path, root: &Path) -> Result<(), HostTreeError> {
+    if !tree.has(directory) {
+        return remove(&root.join(directory));
+    }
+    for name in names(&root.join(directory))? {
+        let at: PathBuf = directory.join(name);
+        match tree.get(&at) {
+            Some(Entry::File(_) | Entry::Link(_)) => {}
+            _ => sweep_below(tree, &at, root)?,
+        }
+    }
+    Ok(())
+}

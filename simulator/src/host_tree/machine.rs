@@ -1,0 +1,99 @@
+//! What every machine has: directories, memory, kernel, processes.
+
+use std::path::{Path, PathBuf};
+
+use super::HostTreeError;
+use super::tree::{Tree, names, remove};
+use crate::node::Node;
+use crate::state::NodeState;
+use crate::uuid::uuid;
+
+const KERNEL: &str = "6.8.0-60-generic";
+
+const DIRECTORIES: &[&str] = &[
+    "dev/shm",
+    "etc/cdi",
+    "run",
+    "tmp",
+    "var/lib/kubelet/device-plugins",
+    "var/lib/kubelet/pod-resources",
+    "var/log",
+    "sys/fs/cgroup",
+    "sys/class/infiniband",
+    "sys/class/net",
+    "sys/bus/pci/devices",
+    "sys/bus/pci/drivers",
+];
+
+/// Adds what does not change.
+pub(super) fn add(tree: &mut Tree, node: &Node) {
+    DIRECTORIES.iter().for_each(|directory| tree.directory(directory));
+    let id = uuid(&format!("{}/machine", node.name()));
+    tree.file("etc/hostname", node.name());
+    tree.file("etc/machine-id", id.replace('-', ""));
+    tree.file("etc/os-release", "NAME=\"gpulet simulated node\"\nID=gpulet-sim\nVERSION_ID=1");
+    tree.file("proc/sys/kernel/osrelease", KERNEL);
+    tree.file("proc/sys/kernel/pid_max", 4_194_304);
+    tree.file("proc/sys/kernel/random/boot_id", uuid(&format!("{}/boot", node.name())));
+    tree.file("proc/version", format!("Linux version {KERNEL} (simulated) #1 SMP"));
+    let total: u64 = node.description().numa.iter().map(|numa| numa.memory.kib()).sum();
+    let lines = [("MemTotal", total), ("MemFree", total / 10 * 9), ("MemAvailable", total / 10 * 9)];
+    let lines = lines.map(|(name, kib)| format!("{:<16}{kib:>8} kB\n", format!("{name}:")));
+    tree.file("proc/meminfo", lines.concat());
+    tree.file("proc/cpuinfo", cpuinfo(node));
+}
+
+fn cpuinfo(node: &Node) -> String {
+    let cpu = &node.description().cpu;
+    let (model, threads) = (&cpu.model, u64::from(cpu.cores_per_package) * u64::from(cpu.threads_per_core));
+    let count = u32::try_from(cpu.count()).unwrap_or(0);
+    let block = |number: u32| {
+        let at = cpu.thread(number);
+        let (package, core, cores) = (at.package, at.core, cpu.cores_per_package);
+        format!(
+            "processor\t: {number}\nmodel name\t: {model}\nphysical id\t: {package}\nsiblings\t: {threads}\n\
+             core id\t\t: {core}\ncpu cores\t: {cores}\n\n"
+        )
+    };
+    (0..count).map(block).collect()
+}
+
+/// Files of a process.
+const PROCESS_FILES: [&str; 3] = ["comm", "cmdline", "status"];
+
+/// Adds the processes that hold a GPU.
+pub(super) fn add_processes(tree: &mut Tree, state: &NodeState) {
+    for process in state.gpus.iter().flat_map(|gpu| &gpu.processes) {
+        let directory = PathBuf::from("proc").join(process.pid.to_string());
+        let program = process.name.split_whitespace().next().unwrap_or("unknown");
+        // The kernel keeps 15 bytes of a name.
+        let name: String = program.rsplit('/').next().unwrap_or(program).chars().take(15).collect();
+        let pid = process.pid;
+        tree.file(directory.join("comm"), &name);
+        tree.file(directory.join("cmdline"), process.name.replace(char::is_whitespace, "\0") + "\0");
+        tree.file(
+            directory.join("status"),
+            format!(
+                "Name:\t{name}\nState:\tS (sleeping)\nTgid:\t{pid}\nPid:\t{pid}\nPPid:\t1\nUid:\t0\t0\t0\t0"
+            ),
+        );
+    }
+}
+
+/// Removes the files of processes that hold nothing any more.
+pub(super) fn sweep(tree: &Tree, root: &Path) -> Result<(), HostTreeError> {
+    for name in names(&root.join("proc"))? {
+        let number = name.bytes().all(|b| b.is_ascii_digit());
+        let directory = Path::new("proc").join(&name);
+        if !number || tree.has(&directory) {
+            continue;
+        }
+        for file in PROCESS_FILES {
+            remove(&root.join(&directory).join(file))?;
+        }
+        if names(&root.join(&directory))?.is_empty() {
+            remove(&root.join(&directory))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! `/sys/devices/pci…` and `/sys/bus/pci`: every PCI function in its place.
+
+use std::path::{Path, PathBuf};
+
+use gpulet_inventory::numa::CpuSet;
+
+use super::tree::Tree;
+use crate::node::Node;
+use crate::node::board::NVIDIA;
+use crate::node::tree::{Function, Kind};
+
+/// Where a function's directory is.
+pub(super) fn directory(function: &Function) -> PathBuf {
+    let mut path = PathBuf::from("sys/devices").join(function.root.to_string());
+    path.extend(function.above.iter().chain([&function.at]).map(ToString::to_string));
+    path
+}
+
+/// Speed of a generation as the kernel writes it.
+pub(super) fn speed(generation: u32) -> &'static str {
+    match generation {
+        1 => "2.5 GT/s PCIe",
+        2 => "5.0 GT/s PCIe",
+        3 => "8.0 GT/s PCIe",
+        4 => "16.0 GT/s PCIe",
+        5 => "32.0 GT/s PCIe",
+        6 => "64.0 GT/s PCIe",
+        7 => "128.0 GT/s PCIe",
+        _ => "Unknown",
+    }
+}
+
+/// What the configuration space says of a function.
+struct Ids {
+    class: u32,
+    vendor: u16,
+    device: u16,
+    subsystem_vendor: u16,
+    subsystem_device: u16,
+}
+
+/// Intel root port, Broadcom switch port.
+const ROOT_PORT: (u16, u16) = (0x8086, 0x352a);
+const SWITCH_PORT: (u16, u16) = (0x1000, 0xc030);
+
+fn ids(node: &Node, function: &Function) -> Ids {
+    let own = |class, (vendor, device)| Ids {
+        class,
+        vendor,
+        device,
+        subsystem_vendor: vendor,
+        subsystem_device: device,
+    };
+    match &function.kind {
+        Kind::Bridge if function.above.is_empty() => own(0x06_0400, ROOT_PORT),
+        Kind::Bridge => own(0x06_0400, SWITCH_PORT),
+        Kind::Nic(nic) => {
+            let class = match nic.link_layer {
+                crate::node::description::LinkLayer::Infiniband => 0x02_0700,
+                crate::node::description::LinkLayer::Ethernet => 0x02_0000,
+            };
+            own(class, (nic.vendor, nic.device))
+        }
+        Kind::NvSwitch(switch) => own(0x06_8000, (NVIDIA, switch.device)),
+        Kind::Other(other) => own(other.class, (other.vendor, other.device)),
+        Kind::Gpu(gpu) => {
+            let board =
+                node.gpus().iter().find(|found| found.description.at == gpu.at).map(|found| &found.board);
+            let ids = board.map(|board| &board.pci);
+            let mut own = own(ids.map_or(0, |ids| ids.class), (NVIDIA, ids.map_or(0, |ids| ids.device)));
+            own.subsystem_device = ids.map_or(0, |ids| ids.subsystem);
+            own
+        }
+    }
+}
+
+/// Adds every function.
+pub(super) fn add(tree: &mut Tree, node: &Node) {
+    for function in node.functions() {
+        one(tree, node, function);
+    }
+}
+
+fn one(tree: &mut Tree, node: &Node, function: &Function) {
+    let path = directory(function);
+    let ids = ids(node, function);
+    tree.file(path.join("class"), format!("{:#08x}", ids.class));
+    tree.file(path.join("vendor"), format!("{:#06x}", ids.vendor));
+    tree.file(path.join("device"), format!("{:#06x}", ids.device));
+    tree.file(path.join("subsystem_vendor"), format!("{:#06x}", ids.subsystem_vendor));
+    tree.file(path.join("subsystem_device"), format!("{:#06x}", ids.subsystem_device));
+    tree.file(path.join("enable"), 1);
+    tree.file(path.join("numa_node"), function.numa.map_or(-1, i64::from));
+    tree.file(path.join("local_cpulist"), local_cpus(node, function));
+    let link = function.link;
+    tree.file(path.join("max_link_speed"), speed(link.max_generation));
+    tree.file(path.join("max_link_width"), link.max_width);
+    // A GPU's link changes with what it does: it comes with the driver's files.
+    if !matches!(function.kind, Kind::Gpu(_)) {
+        tree.file(path.join("current_link_speed"), speed(link.generation));
+        tree.file(path.join("current_link_width"), link.width);
+    }
+    tree.link(path.join("subsystem"), "sys/bus/pci");
+    tree.link(format!("sys/bus/pci/devices/{}", function.at), &path);
+    match &function.kind {
+        Kind::Bridge => {
+            buses(tree, node, function, &path);
+            bind(tree, function, "pcieport");
+        }
+        Kind::Nic(nic) => bind(tree, function, &nic.driver),
+        Kind::Other(other) => other.driver.iter().for_each(|driver| bind(tree, function, driver)),
+        Kind::Gpu(_) => {
+            tree.file(path.join("reset"), "");
+            tree.file(path.join("reset_method"), "flr bus");
+        }
+        Kind::NvSwitch(_) => {}
+    }
+}
+
+fn local_cpus(node: &Node, function: &Function) -> CpuSet {
+    let near = node.description().numa.iter().filter(|numa| function.numa.is_none_or(|id| id == numa.id));
+    near.flat_map(|numa| numa.cpus.iter()).collect()
+}
+
+/// Numbers of the buses behind a bridge.
+fn buses(tree: &mut Tree, node: &Node, bridge: &Function, path: &Path) {
+    let below = node.functions().iter().filter(|function| function.above.contains(&bridge.at));
+    let buses: Vec<u8> = below.map(|function| function.at.bus).collect();
+    if let (Some(first), Some(last)) = (buses.iter().min(), buses.iter().max()) {
+        tree.file(path.join("secondary_bus_number"), first);
+        tree.file(path.join("subordinate_bus_number"), last);
+    }
+}
+
+/// Binds a function to a kernel driver.
+pub(super) fn bind(tree: &mut Tree, function: &Function, driver: &str) {
+    let path = directory(function);
+    let driver = format!("sys/bus/pci/drivers/{driver}");
+    tree.link(format!("{driver}/{}", function.at), &path);
+    tree.link(path.join("driver"), driver);
+}

@@ -1,0 +1,414 @@
+//! A running node: the engine, its socket, its clock, and the directory in which clients find it all.
+//!
+//! ```text
+//! socket ─▶ one thread a connection ─┐
+//! clock  ─▶ one thread ──────────────┼─▶ Shared::change: engine, then host tree and library, then shared state
+//! SimulatedNode (same process) ──────┘
+//! ```
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use nix::fcntl::{Flock, FlockArg};
+
+use crate::command::{Applied, Command, Refusal};
+use crate::engine::Engine;
+use crate::host_tree::{self, HostTreeError};
+use crate::library::{self, LibraryError};
+use crate::node::{Node, NodeError};
+use crate::protocol::{Connection, Reply, Request, SOCKET_NAME};
+use crate::share::{self, PublishError, Publisher};
+use crate::state::NodeState;
+
+/// How often the clock moves, and at least how often the server shows that it runs.
+const TICK: Duration = Duration::from_millis(100);
+/// Holds the directory for one server; the kernel lets go of it when the server dies, however that happens.
+const LOCK_NAME: &str = "lock";
+/// All nodes are born with the same seed, so that what was seen once can be seen again.
+const SEED: u64 = 1;
+/// When a stepped clock starts: 2026-01-01T00:00:00Z, so that tests see the same times in every run.
+const STEPPED_START_US: u64 = 1_767_225_600_000_000;
+
+/// Who moves the simulator's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClockMode {
+    /// Whoever uses the node, step by step.
+    Stepped,
+    /// The server, ten times a second, with real time (or a multiple of it, by command).
+    Real,
+}
+
+/// Why a node cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// There is no such node, or it makes no sense.
+    #[error(transparent)]
+    Node(#[from] NodeError),
+    /// The node's own description asks for what it cannot do.
+    #[error("the node's default loads are not possible: {0}")]
+    Loads(#[source] Refusal),
+    /// Somebody serves there already.
+    #[error("another simulated node is served in {}: stop it, or name another directory with --dir", dir.display())]
+    Taken {
+        /// The simulation directory.
+        dir: PathBuf,
+    },
+    /// The directory cannot be used.
+    #[error("cannot use {} as a simulation directory: {source}", dir.display())]
+    Directory {
+        /// The simulation directory.
+        dir: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The host's files cannot be written.
+    #[error(transparent)]
+    HostTree(#[from] HostTreeError),
+    /// The driver's library cannot be put in place.
+    #[error(transparent)]
+    Library(#[from] LibraryError),
+    /// The shared state cannot be made.
+    #[error(transparent)]
+    Publish(#[from] PublishError),
+}
+
+impl ServeError {
+    /// The stable word for this error.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Node(error) => error.reason(),
+            Self::Loads(refusal) => refusal.reason(),
+            Self::Taken { .. } => "DirectoryTaken",
+            Self::Directory { .. } => "DirectoryUnusable",
+            Self::HostTree(error) => error.reason(),
+            Self::Library(error) => error.reason(),
+            Self::Publish(error) => error.reason(),
+        }
+    }
+}
+
+/// Why a command came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// The node refuses; nothing has changed.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// It happened to the hardware but could not be shown to clients.
+    #[error(transparent)]
+    NotShown(#[from] ServeError),
+}
+
+impl CommandError {
+    /// The stable word for this error.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Refused(refusal) => refusal.reason(),
+            Self::NotShown(error) => error.reason(),
+        }
+    }
+}
+
+/// A node that is being served. Ends when dropped.
+pub(crate) struct Server {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    _lock: Flock<File>,
+}
+
+/// What the threads share.
+struct Shared {
+    dir: PathBuf,
+    core: Mutex<Core>,
+    /// Processes that have the driver open, by connection.
+    users: Mutex<BTreeMap<u64, u32>>,
+    /// Open connections by number, to be cut at the end.
+    connections: Mutex<BTreeMap<u64, UnixStream>>,
+    stopping: AtomicBool,
+    /// Wakes the clock's thread when it is time to stop.
+    stopped: (Mutex<bool>, Condvar),
+}
+
+/// The hardware, and how it is shown.
+struct Core {
+    engine: Engine,
+    /// Gone once the server stops: for every client the driver is then gone, too.
+    publisher: Option<Publisher>,
+    shown: Shown,
+}
+
+/// What of the state is also shown as files.
+#[derive(PartialEq)]
+struct Shown {
+    driver: Option<String>,
+    lost: Vec<bool>,
+    processes: Vec<Vec<u32>>,
+    mig: Vec<Option<(bool, Vec<(u32, Vec<u32>)>)>>,
+}
+
+impl Shown {
+    fn of(state: &NodeState) -> Self {
+        let gpus = || state.gpus.iter();
+        let instances = |mig: &crate::state::MigState| {
+            let ids = mig.instances.iter().map(|gi| (gi.id, gi.compute.iter().map(|ci| ci.id).collect()));
+            (mig.mode.0, ids.collect())
+        };
+        Self {
+            driver: state.driver.loaded.then(|| format!("{} {}", state.driver.load, state.driver.version)),
+            lost: gpus().map(|gpu| gpu.lost).collect(),
+            processes: gpus().map(|gpu| gpu.processes.iter().map(|process| process.pid).collect()).collect(),
+            mig: gpus().map(|gpu| gpu.mig.as_ref().map(instances)).collect(),
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Server {
+    /// Serves a node in a directory.
+    ///
+    /// # Errors
+    /// When there is no such node, somebody serves there already, or the directory cannot be used.
+    pub(crate) fn start(name: &str, dir: &Path, clock: ClockMode) -> Result<Self, ServeError> {
+        let node = Node::load(name)?;
+        let unusable = |source| ServeError::Directory { dir: dir.to_owned(), source };
+        fs::create_dir_all(dir.join("gpulet")).map_err(unusable)?;
+        let dir = &dir.canonicalize().map_err(unusable)?;
+        let lock = take(dir)?;
+
+        let start_us = match clock {
+            ClockMode::Stepped => STEPPED_START_US,
+            ClockMode::Real => {
+                SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_micros() as u64)
+            }
+        };
+        let engine = Engine::new(&node, SEED, start_us).map_err(ServeError::Loads)?;
+        let state = engine.state();
+        host_tree::write(&node, state, &dir.join("host"))?;
+        if node.description().driver.is_some() {
+            library::install(dir, &state.driver.missing_symbols)?;
+        } else {
+            library::remove(dir).map_err(unusable)?;
+        }
+        // A socket that is there is of a server that was killed: the lock says that nobody serves.
+        let socket = dir.join(SOCKET_NAME);
+        match fs::remove_file(&socket) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(unusable(error)),
+            _ => {}
+        }
+        let listener = UnixListener::bind(&socket).map_err(unusable)?;
+        let mut publisher = Publisher::create(&dir.join(share::FILE_NAME))?;
+        publisher.publish(state)?;
+
+        let shown = Shown::of(state);
+        let shared = Arc::new(Shared {
+            dir: dir.clone(),
+            core: Mutex::new(Core { engine, publisher: Some(publisher), shown }),
+            users: Mutex::default(),
+            connections: Mutex::default(),
+            stopping: AtomicBool::new(false),
+            stopped: (Mutex::new(false), Condvar::new()),
+        });
+        let mut server = Self { shared: Arc::clone(&shared), threads: Vec::new(), _lock: lock };
+        let acceptor = Arc::clone(&shared);
+        server.spawn("sim-accept", move || accept(&acceptor, &listener)).map_err(unusable)?;
+        server.spawn("sim-clock", move || shared.keep_time(clock)).map_err(unusable)?;
+        Ok(server)
+    }
+
+    fn spawn(&mut self, name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        self.threads.push(thread::Builder::new().name(name.to_owned()).spawn(work)?);
+        Ok(())
+    }
+
+    /// The simulation directory.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.shared.dir
+    }
+
+    /// Lets something happen to the node.
+    pub(crate) fn command(&self, command: Command) -> Result<Applied, CommandError> {
+        self.shared.command(command)
+    }
+
+    /// Moves the clock.
+    pub(crate) fn step(&self, by: Duration) -> Result<(), ServeError> {
+        self.shared.change(|engine| engine.advance(by))
+    }
+
+    /// The hardware's truth.
+    pub(crate) fn state(&self) -> NodeState {
+        locked(&self.shared.core).engine.state().clone()
+    }
+
+    /// Processes that have the driver open.
+    pub(crate) fn driver_users(&self) -> Vec<u32> {
+        self.shared.driver_users()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let shared = &self.shared;
+        shared.stopping.store(true, Ordering::Release);
+        *locked(&shared.stopped.0) = true;
+        shared.stopped.1.notify_all();
+        locked(&shared.core).publisher = None;
+        // Wakes the acceptor; then the connections, whose threads end by themselves.
+        let socket = shared.dir.join(SOCKET_NAME);
+        let _woken = UnixStream::connect(&socket);
+        for connection in locked(&shared.connections).values() {
+            let _cut = connection.shutdown(Shutdown::Both);
+        }
+        let _removed = fs::remove_file(&socket);
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has said so itself.
+            let _ended = thread.join();
+        }
+    }
+}
+
+/// Takes the directory for this server.
+fn take(dir: &Path) -> Result<Flock<File>, ServeError> {
+    let path = dir.join(LOCK_NAME);
+    let file = File::options().read(true).write(true).create(true).truncate(false).open(path);
+    let file = file.map_err(|source| ServeError::Directory { dir: dir.to_owned(), source })?;
+    Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, error)| match error {
+        nix::errno::Errno::EWOULDBLOCK => ServeError::Taken { dir: dir.to_owned() },
+        error => ServeError::Directory { dir: dir.to_owned(), source: error.into() },
+    })
+}
+
+impl Shared {
+    /// Changes the hardware and shows clients what came of it: files first, so that a client which sees a driver finds
+    /// its device files.
+    fn change<T>(&self, change: impl FnOnce(&mut Engine) -> T) -> Result<T, ServeError> {
+        let mut core = locked(&self.core);
+        let core = &mut *core;
+        let missing_before = core.engine.state().driver.missing_symbols.clone();
+        let result = change(&mut core.engine);
+        let state = core.engine.state();
+        if state.driver.missing_symbols != missing_before {
+            library::install(&self.dir, &state.driver.missing_symbols)?;
+        }
+        let shown = Shown::of(state);
+        if shown != core.shown {
+            host_tree::refresh(core.engine.node(), state, &self.dir.join("host"))?;
+            core.shown = shown;
+        }
+        if let Some(publisher) = &mut core.publisher {
+            publisher.publish(state)?;
+        }
+        Ok(result)
+    }
+
+    fn command(&self, command: Command) -> Result<Applied, CommandError> {
+        let unloads = matches!(command, Command::UnloadDriver { .. });
+        let users = self.driver_users();
+        let applied = self.change(|engine| {
+            engine.set_clients(users);
+            engine.apply(command)
+        })??;
+        if unloads {
+            // Whoever had it open was forced out.
+            locked(&self.users).clear();
+        }
+        Ok(applied)
+    }
+
+    fn driver_users(&self) -> Vec<u32> {
+        let mut pids: Vec<u32> = locked(&self.users).values().copied().collect();
+        pids.sort_unstable();
+        pids.dedup();
+        pids
+    }
+
+    /// The clock's thread.
+    fn keep_time(&self, clock: ClockMode) {
+        let mut before = Instant::now();
+        let (stopped, bell) = &self.stopped;
+        let mut stop = locked(stopped);
+        while !*stop {
+            stop = bell.wait_timeout(stop, TICK).unwrap_or_else(PoisonError::into_inner).0;
+            let now = Instant::now();
+            let real = now - before;
+            before = now;
+            let pace = locked(&self.core).engine.pace();
+            if clock == ClockMode::Real && pace > 0.0 && !*stop {
+                if let Err(error) = self.change(|engine| engine.advance(real.mul_f64(pace))) {
+                    eprintln!("gpulet-sim: cannot show the node's state: {error}");
+                }
+            } else if let Some(publisher) = &locked(&self.core).publisher {
+                publisher.beat();
+            }
+        }
+    }
+
+    fn answer(&self, connection: u64, request: Request) -> Reply {
+        match request {
+            Request::OpenDriver { pid } => {
+                locked(&self.users).insert(connection, pid);
+                Reply::Done
+            }
+            Request::CloseDriver => {
+                locked(&self.users).remove(&connection);
+                Reply::Done
+            }
+            Request::Command(command) => match self.command(command) {
+                Ok(applied) => Reply::Applied(applied),
+                Err(CommandError::Refused(refusal)) => Reply::Refused(refusal),
+                Err(error) => Reply::Failed(error.to_string()),
+            },
+            Request::State => Reply::State(Box::new(locked(&self.core).engine.state().clone())),
+            Request::DriverUsers => Reply::DriverUsers(self.driver_users()),
+        }
+    }
+}
+
+/// The acceptor's thread.
+fn accept(shared: &Arc<Shared>, listener: &UnixListener) {
+    for (number, stream) in (0..).zip(listener.incoming()) {
+        if shared.stopping.load(Ordering::Acquire) {
+            return;
+        }
+        let Ok(stream) = stream else { continue };
+        let Ok(handle) = stream.try_clone() else { continue };
+        locked(&shared.connections).insert(number, handle);
+        let served = Arc::clone(shared);
+        let work = move || {
+            // However a client ends, what it had open is closed.
+            let _broken = converse(&served, number, Connection::new(stream));
+            locked(&served.users).remove(&number);
+            locked(&served.connections).remove(&number);
+        };
+        if thread::Builder::new().name("sim-client".to_owned()).spawn(work).is_err() {
+            locked(&shared.connections).remove(&number);
+        }
+    }
+}
+
+/// Answers one client until it leaves.
+fn converse(shared: &Shared, number: u64, mut connection: Connection) -> io::Result<()> {
+    loop {
+        let reply = match connection.receive_request() {
+            Ok(None) => return Ok(()),
+            Ok(Some(request)) => shared.answer(number, request),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                connection.send(&Reply::Failed(format!("this is not a request: {error}")))?;
+                return Err(error);
+            }
+            Err(error) => return Err(error),
+        };
+        connection.send(&reply)?;
+    }
+}

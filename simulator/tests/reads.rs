@@ -1,0 +1,42 @@
+//! What a client reads on a healthy node, through nvml-wrapper.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+
+mod common;
+
+use std::time::Duration;
+
+use common::TestNode;
+use nvml_wrapper::enum_wrappers::device::TemperatureSensor;
+
+#[test]
+fn every_gpu_of_every_node_is_what_the_hardware_says() {
+    for name in ["dgx-h100", "l40s-4x"] {
+        let test = TestNode::start(name);
+        test.node.step(Duration::from_secs(5)).unwrap();
+        let truth = test.node.state();
+        let nvml = test.nvml();
+        assert_eq!(nvml.sys_driver_version().unwrap(), truth.driver.version);
+        assert_eq!(nvml.device_count().unwrap() as usize, truth.gpus.len());
+        for (index, gpu) in (0..).zip(&truth.gpus) {
+            let device = nvml.device_by_index(index).unwrap();
+            assert_eq!(device.uuid().unwrap(), gpu.identity.uuid);
+            assert_eq!(device.name().unwrap(), gpu.board.name);
+            assert_eq!(device.minor_number().unwrap(), gpu.identity.minor);
+            let pci = device.pci_info().unwrap();
+            assert_eq!(
+                (pci.domain, pci.bus, pci.device),
+                (gpu.identity.pci_domain, gpu.identity.pci_bus, gpu.identity.pci_device)
+            );
+            let memory = device.memory_info().unwrap();
+            assert_eq!(memory.total, gpu.board.memory_bytes);
+            assert_eq!(memory.total, memory.used + memory.free + memory.reserved);
+            let busy = device.utilization_rates().unwrap();
+            assert_eq!([busy.gpu, busy.memory], gpu.now.utilization[..2]);
+            assert_eq!(device.power_usage().unwrap(), gpu.now.power_average_mw);
+            assert_eq!(device.temperature(TemperatureSensor::Gpu).unwrap(), gpu.now.temperature_c);
+            assert_eq!(device.total_energy_consumption().unwrap(), gpu.count.energy_mj);
+            assert_eq!(nvml.device_by_uuid(device.uuid().unwrap()).unwrap().index().unwrap(), index);
+            assert_eq!(nvml.device_by_pci_bus_id(pci.bus_id).unwrap().index().unwrap(), index);
+        }
+    }
+}
