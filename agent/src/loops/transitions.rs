@@ -85,7 +85,7 @@ impl Transition {
             ),
             Self::DriverDown(down) => tracing::warn!(
                 reason = down.reason,
-                message_of_driver = down.message,
+                detail = down.message,
                 remedy = down.remedy,
                 "the driver is down"
             ),

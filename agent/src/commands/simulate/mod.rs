@@ -15,8 +15,9 @@ use std::path::Path;
 use std::process::ExitStatus;
 
 use gpulet_simulator::node::{Node, NodeError};
+use gpulet_simulator::{ClockMode, SimulatedNode};
 use nix::sys::prctl;
-use nix::sys::signal::Signal;
+use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::getppid;
 
 use self::node::HeldNode;
@@ -113,6 +114,14 @@ pub(super) fn hold(name: &str, directory: &Path, parent: i32) -> Result<(), Simu
     result
 }
 
-fn serve(_name: &str, _directory: &Path) -> Result<(), SimulateError> {
-    Err(SimulateError::Failed("this build cannot serve a simulated node yet".into()))
+fn serve(name: &str, directory: &Path) -> Result<(), SimulateError> {
+    // Before the node's threads start, so that none of them takes the signal.
+    let mut ends = SigSet::empty();
+    ends.add(Signal::SIGTERM);
+    ends.add(Signal::SIGINT);
+    ends.thread_block().map_err(|error| SimulateError::Failed(error.into()))?;
+    let node = SimulatedNode::start(name, directory, ClockMode::Real);
+    let _node = node.map_err(|error| SimulateError::Failed(error.into()))?;
+    ends.wait().map_err(|error| SimulateError::Failed(error.into()))?;
+    Ok(())
 }

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use gpulet_simulator::client::Client;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
-use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -52,10 +52,11 @@ impl HeldNode {
     }
 
     async fn answers(&mut self) -> Result<(), SimulateError> {
-        let socket = self.directory.path().join("sock");
         let patience = Instant::now() + ANSWERS_WITHIN;
         while Instant::now() < patience {
-            if UnixStream::connect(&socket).await.is_ok() {
+            let directory = self.directory.path().to_owned();
+            let asked = tokio::task::spawn_blocking(move || Client::connect(&directory)?.state());
+            if matches!(asked.await, Ok(Ok(_))) {
                 return Ok(());
             }
             if let Some(status) = self.process.try_wait().map_err(SimulateError::Start)? {

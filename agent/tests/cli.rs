@@ -1,0 +1,157 @@
+//! The command line: what it prints, what it refuses, and its exit codes.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+
+mod common;
+
+use std::net::TcpListener;
+
+use common::{Machine, gpulet, run, stderr, stdout};
+
+#[test]
+fn help_and_version_are_no_errors() {
+    for arguments in [&["--help"][..], &["run", "--help"], &["-h"]] {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(0));
+        let text = stdout(&output);
+        for part in ["Usage:", "--config", "GPULET_HOST_ROOT", "--nvml-library"] {
+            assert!(text.contains(part), "{arguments:?} lacks {part}: {text}");
+        }
+    }
+    let version = stdout(&run(&["--version"]));
+    assert!(version.starts_with(&format!("gpulet {} (revision ", env!("CARGO_PKG_VERSION"))), "{version}");
+}
+
+#[test]
+fn a_command_line_that_is_wrong_exits_64() {
+    for arguments in [
+        &[][..],
+        &["dance"],
+        &["run", "--listen", "nowhere"],
+        &["run", "--node-name", "No_Name"],
+        &["run", "--log-level", "loud"],
+        &["quiesce", "--deadline", "soon"],
+        &["completions", "cmd.exe"],
+    ] {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(64), "{arguments:?}: {}", stderr(&output));
+        assert!(!output.stderr.is_empty() && output.stdout.is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_wrong_environment_variable_is_named() {
+    let output = gpulet().env("GPULET_LISTEN", "nowhere").arg("run").output().unwrap();
+    assert_eq!(output.status.code(), Some(64));
+    assert!(
+        stderr(&output).contains("nowhere") && stderr(&output).contains("--listen"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn all_errors_of_the_configuration_are_told_with_their_lines() {
+    let machine = Machine::new();
+    machine.configure("sampling:\n  interval: fast\nweb:\n  address: 1.2.3\n  colour: red\nplugins: 1\n");
+    for command in ["run", "metrics"] {
+        let output = machine.gpulet().arg(command).output().unwrap();
+        assert_eq!(output.status.code(), Some(64));
+        let text = stderr(&output);
+        assert!(text.contains("4 errors"), "{text}");
+        let at = |line: u32| format!("{}:{line}: ", machine.config().display());
+        for (line, part) in [(2, "sampling.interval"), (4, "web.address"), (5, "web.colour"), (6, "plugins")]
+        {
+            let told = text.lines().find(|told| told.contains(&at(line))).unwrap();
+            assert!(told.contains(part), "{told}");
+        }
+    }
+}
+
+#[test]
+fn a_configuration_file_that_is_named_must_exist() {
+    let output = run(&["--config", "/nonexistent/gpulet.yaml", "run"]);
+    assert_eq!(output.status.code(), Some(64));
+    assert!(stderr(&output).contains("/nonexistent/gpulet.yaml"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_port_in_use_is_named_with_what_to_do() {
+    let machine = Machine::new();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let output = machine.gpulet().args(["run", "--listen", &address]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let text = stderr(&output);
+    for part in [address.as_str(), "another program", "--listen", "web.address"] {
+        assert!(text.contains(part), "lacks {part}: {text}");
+    }
+}
+
+#[test]
+fn a_scrape_without_driver_says_so() {
+    let machine = Machine::new();
+    let output = machine.gpulet().arg("metrics").output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let scrape = stdout(&output);
+    assert!(scrape.contains("gpulet_nvml_up{reason=\"LibraryNotFound\"} 0\n"), "{scrape}");
+    assert!(scrape.contains("# TYPE gpulet_nvml_up gauge\n"), "{scrape}");
+    assert!(scrape.contains("process_resident_memory_bytes "), "{scrape}");
+    assert!(!scrape.contains("# missing"));
+}
+
+#[test]
+fn explanations_are_comments() {
+    let machine = Machine::new();
+    let output = machine.gpulet().args(["metrics", "--explain"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let scrape = stdout(&output);
+    assert!(scrape.lines().any(|line| line.starts_with("# missing: ")), "{scrape}");
+    for line in scrape.lines().filter(|line| !line.starts_with('#')) {
+        let value = line.rsplit(' ').next().unwrap();
+        assert!(value.parse::<f64>().is_ok(), "not a sample: {line}");
+    }
+}
+
+#[test]
+fn a_library_that_is_named_and_missing_is_named_in_the_log() {
+    let machine = Machine::new();
+    let output = machine
+        .gpulet()
+        .args(["--nvml-library", "/nonexistent/libnvidia-ml.so.1", "metrics"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(
+        stdout(&output).contains("gpulet_nvml_up{reason=\"LibraryNotFound\"} 0\n"),
+        "{}",
+        stdout(&output)
+    );
+}
+
+#[test]
+fn completions_and_manual_come_from_the_definitions() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = run(&["completions", shell]);
+        assert_eq!(output.status.code(), Some(0));
+        let text = stdout(&output);
+        assert!(text.contains("quiesce") && text.contains("nvml-library"), "{shell}");
+    }
+    let output = run(&["man"]);
+    assert_eq!(output.status.code(), Some(0));
+    let text = stdout(&output);
+    for part in [".TH gpulet", "host\\-root", "GPULET QUIESCE", "deadline"] {
+        assert!(text.contains(part), "lacks {part}");
+    }
+    assert!(!text.contains("simulate\\-node"), "a hidden command is in the manual");
+}
+
+#[test]
+fn asking_without_daemon_says_how_to_start_one() {
+    let machine = Machine::new();
+    for command in ["quiesce", "resume"] {
+        let output = machine.gpulet().arg(command).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(stderr(&output).contains("gpulet run"), "{}", stderr(&output));
+    }
+}
