@@ -138,8 +138,13 @@ fn print(out: &mut Vec<u8>, text: fmt::Arguments<'_>) {
 /// Quotes, backslashes and newlines by a backslash. Other control characters have no escape in either format and
 /// some readers stop at them (Prometheus at a NUL), so each becomes the replacement character.
 fn escape(out: &mut Vec<u8>, text: &str) {
+    let special = |b: u8| b == b'"' || b == b'\\' || b < 0x20 || b == 0x7f;
+    // Almost always there is none, and a pass without a way out is one that the compiler can do in wide steps.
+    if !text.bytes().fold(false, |found, b| found | special(b)) {
+        return out.extend_from_slice(text.as_bytes());
+    }
     let mut rest = text;
-    while let Some(at) = rest.bytes().position(|b| matches!(b, b'"' | b'\\' | 0..0x20 | 0x7f)) {
+    while let Some(at) = rest.bytes().position(special) {
         let (plain, special) = rest.split_at(at);
         out.extend_from_slice(plain.as_bytes());
         let mut characters = special.chars();
