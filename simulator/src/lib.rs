@@ -22,5 +22,6 @@ mod simulated_node;
 pub mod state;
 mod uuid;
 
+pub use abi::SYMBOLS;
 pub use server::ClockMode;
 pub use simulated_node::SimulatedNode;

@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
@@ -67,7 +68,7 @@ pub(crate) fn install(dir: &Path, missing: &[String]) -> Result<(), LibraryError
             fs::copy(&built, &fresh)?;
         } else {
             let mut bytes = fs::read(&built)?;
-            missing.iter().for_each(|symbol| hide(&mut bytes, symbol));
+            hide(&mut bytes, missing)?;
             fs::write(&fresh, bytes)?;
         }
         fs::rename(&fresh, &target)?;
@@ -87,21 +88,37 @@ pub(crate) fn remove(dir: &Path) -> io::Result<()> {
     }
 }
 
-/// Renames a symbol wherever its name stands alone, which is in the string tables of symbols: whoever looks the name up
-/// compares it with what stands there and does not find it.
-fn hide(library: &mut [u8], symbol: &str) {
-    let name = [b"\0", symbol.as_bytes(), b"\0"].concat();
-    let places: Vec<usize> = library
-        .windows(name.len())
-        .enumerate()
-        .filter(|(_, window)| *window == name)
-        .map(|(at, _)| at)
-        .collect();
-    for place in places {
-        if let Some(first) = library.get_mut(place + 1) {
+/// Renames symbols in the table of names that the dynamic loader compares with: looking them up then fails.
+fn hide(library: &mut [u8], symbols: &[String]) -> io::Result<()> {
+    let names = dynamic_names(library).and_then(|place| library.get_mut(place)).ok_or_else(|| {
+        io::Error::new(io::ErrorKind::InvalidData, "it is no ELF file with a table of symbols")
+    })?;
+    for name in names.split_mut(|byte| *byte == 0) {
+        let hidden = symbols.iter().any(|symbol| symbol.as_bytes() == name);
+        if let (true, Some(first)) = (hidden, name.first_mut()) {
             *first = b'-';
         }
     }
+    Ok(())
+}
+
+/// Where the names of dynamic symbols lie in a 64-bit little-endian ELF file: the section that the section of dynamic
+/// symbols links to.
+fn dynamic_names(elf: &[u8]) -> Option<Range<usize>> {
+    const DYNAMIC_SYMBOLS: u64 = 11;
+    let number = |at: usize, bytes: usize| {
+        let little = elf.get(at..at.checked_add(bytes)?)?;
+        Some(little.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
+    };
+    if !elf.starts_with(b"\x7fELF\x02\x01") {
+        return None;
+    }
+    let (sections, size, count) = (number(0x28, 8)?, number(0x3A, 2)?, number(0x3C, 2)?);
+    let section = |index: u64| usize::try_from(sections.checked_add(index * size)?).ok();
+    let symbols = (0..count).filter_map(section).find(|at| number(at + 4, 4) == Some(DYNAMIC_SYMBOLS))?;
+    let names = section(number(symbols + 0x28, 4)?)?;
+    let start = usize::try_from(number(names + 0x18, 8)?).ok()?;
+    Some(start..start.checked_add(usize::try_from(number(names + 0x20, 8)?).ok()?)?)
 }
 
 /// The newest library beside the running program: Cargo puts it next to a program that is built with it, and into
@@ -121,9 +138,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_whole_name_is_hidden() {
-        let mut table = b"\0nvmlA\0nvmlAB\0nvmlA\0".to_vec();
-        hide(&mut table, "nvmlA");
-        assert_eq!(table, b"\0-vmlA\0nvmlAB\0-vmlA\0");
+    fn what_is_no_library_is_refused() {
+        for bytes in [&b""[..], b"\x7fELF", &[0; 4096]] {
+            assert!(hide(&mut bytes.to_vec(), &[]).is_err());
+        }
+        let mut cut = fs::read(std::env::current_exe().unwrap()).unwrap();
+        cut.truncate(64);
+        assert!(hide(&mut cut, &[]).is_err());
+    }
+
+    #[test]
+    fn only_the_names_of_dynamic_symbols_change() {
+        let program = fs::read(std::env::current_exe().unwrap()).unwrap();
+        let mut changed = program.clone();
+        hide(&mut changed, &["malloc".to_owned(), "mallo".to_owned()]).unwrap();
+        let differences: Vec<_> =
+            program.iter().zip(&changed).filter(|(before, after)| before != after).collect();
+        assert_eq!(differences, [(&b'm', &b'-')]);
     }
 }

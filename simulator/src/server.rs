@@ -18,6 +18,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nix::fcntl::{Flock, FlockArg};
+use nix::sys::signal::{SigSet, Signal};
 
 use crate::command::{Applied, Command, Refusal};
 use crate::engine::Engine;
@@ -26,6 +27,7 @@ use crate::library::{self, LibraryError};
 use crate::node::{Node, NodeError};
 use crate::protocol::{Connection, Reply, Request, SOCKET_NAME};
 use crate::share::{self, PublishError, Publisher};
+use crate::simulated_node::SimulatedNode;
 use crate::state::NodeState;
 
 /// How often the clock moves, and at least how often the server shows that it runs.
@@ -79,6 +81,9 @@ pub enum ServeError {
     /// The shared state cannot be made.
     #[error(transparent)]
     Publish(#[from] PublishError),
+    /// Signals cannot be received.
+    #[error("cannot wait for signals: {0}")]
+    Signals(#[source] io::Error),
 }
 
 impl ServeError {
@@ -92,6 +97,7 @@ impl ServeError {
             Self::HostTree(error) => error.reason(),
             Self::Library(error) => error.reason(),
             Self::Publish(error) => error.reason(),
+            Self::Signals(_) => "SignalsUnavailable",
         }
     }
 }
@@ -150,6 +156,7 @@ struct Core {
 struct Shown {
     driver: Option<String>,
     lost: Vec<bool>,
+    pcie: Vec<(u32, u32)>,
     processes: Vec<Vec<u32>>,
     mig: Vec<Option<(bool, Vec<(u32, Vec<u32>)>)>>,
 }
@@ -164,6 +171,7 @@ impl Shown {
         Self {
             driver: state.driver.loaded.then(|| format!("{} {}", state.driver.load, state.driver.version)),
             lost: gpus().map(|gpu| gpu.lost).collect(),
+            pcie: gpus().map(|gpu| (gpu.now.pcie_generation, gpu.now.pcie_width)).collect(),
             processes: gpus().map(|gpu| gpu.processes.iter().map(|process| process.pid).collect()).collect(),
             mig: gpus().map(|gpu| gpu.mig.as_ref().map(instances)).collect(),
         }
@@ -276,6 +284,22 @@ impl Drop for Server {
             let _ended = thread.join();
         }
     }
+}
+
+/// Serves a node with real time until SIGTERM or SIGINT, then ends it in order: its socket goes, and for its clients the
+/// driver is gone. `ready` is called once clients can use it.
+///
+/// # Errors
+/// When the node cannot be served.
+pub fn serve(node: &str, dir: &Path, ready: impl FnOnce(&SimulatedNode)) -> Result<(), ServeError> {
+    let signals = SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT]);
+    let failed = |error: nix::errno::Errno| ServeError::Signals(error.into());
+    // Before any thread is started: they inherit it, and no signal ends the process in the midst of something.
+    signals.thread_block().map_err(failed)?;
+    let node = SimulatedNode::start(node, dir, ClockMode::Real)?;
+    ready(&node);
+    signals.wait().map_err(failed)?;
+    Ok(())
 }
 
 /// Takes the directory for this server.

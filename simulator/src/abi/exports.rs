@@ -48,9 +48,8 @@ macro_rules! exports {
     ($($guard:ident $(+ $with:ident)? $answer:path => $symbol:ident($($argument:ident: $kind:ty),* $(,)?);)*) => {
         $(export!($guard $($with)? = $answer => $symbol($($argument: $kind),*));)*
 
-        /// Their names, for tests.
-        #[cfg(test)]
-        pub(super) const SYMBOLS: &[&str] = &[$(stringify!($symbol)),*];
+        /// The current symbols that the simulated driver has.
+        pub const SYMBOLS: &[&str] = &[$(stringify!($symbol)),*];
 
         /// Compiles only if each signature is that of the bindings.
         #[cfg(test)]

@@ -32,3 +32,5 @@ mod session;
 mod system;
 mod thermal;
 mod utilization;
+
+pub use exports::SYMBOLS;

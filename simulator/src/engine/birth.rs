@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::processes;
 use super::traffic::Wiring;
 use crate::node::board::{self, Board};
 use crate::node::description::{FabricProgress, MigDescription};
@@ -64,7 +65,7 @@ pub(super) fn driver(version: &DriverVersion, load: u64) -> DriverState {
 
 fn gpu_state(node: &Node, wiring: &Wiring, index: usize, gpu: &Gpu) -> GpuState {
     let identity = identity(node, gpu);
-    GpuState {
+    let mut state = GpuState {
         board: board_state(gpu),
         lost: false,
         now: gauges(gpu),
@@ -84,7 +85,9 @@ fn gpu_state(node: &Node, wiring: &Wiring, index: usize, gpu: &Gpu) -> GpuState 
         }),
         fabric: gpu.board.fabric.then(|| fabric(node)),
         identity,
-    }
+    };
+    processes::recount(&mut state);
+    state
 }
 
 fn identity(node: &Node, gpu: &Gpu) -> GpuIdentity {
@@ -170,7 +173,6 @@ pub(super) fn milli(units: u32) -> u32 {
 pub(super) fn gauges(gpu: &Gpu) -> Gauges {
     let board: &Board = &gpu.board;
     Gauges {
-        memory_used_bytes: super::processes::CONTEXT_BYTES,
         power_limit_mw: milli(board.power.limit),
         clocks_mhz: board.idle.clocks_mhz,
         pcie_generation: gpu.function.link.generation.min(board.idle.pcie_generation),

@@ -14,6 +14,8 @@ mod load;
 mod noise;
 mod physics;
 mod processes;
+#[cfg(test)]
+mod tests;
 mod traffic;
 
 use std::time::Duration;

@@ -5,7 +5,7 @@ use crate::command::{Hold, Load, Refusal};
 use crate::state::{GpuInstanceState, GpuState, ProcessKind, ProcessState};
 
 /// What the driver's own context takes on every GPU, above the reserved memory.
-pub(super) const CONTEXT_BYTES: u64 = 4 << 20;
+const CONTEXT_BYTES: u64 = 4 << 20;
 
 /// What a process must have at least.
 const LEAST_BYTES: u64 = 256 << 20;
@@ -20,48 +20,22 @@ impl Engine {
     pub(super) fn load(&mut self, gpu: Option<u32>, load: Load) -> Result<(), Refusal> {
         load.check()?;
         self.with_driver()?;
-        if let Some(gpu) = gpu {
-            return self.load_one(gpu, load);
-        }
-        for gpu in self.gpu_numbers() {
-            match self.load_one(gpu, load) {
-                // What cannot take part is left as it is.
-                Err(Refusal::GpuLost { .. } | Refusal::InstanceNeeded { .. }) | Ok(()) => {}
-                Err(refusal) => return Err(refusal),
+        let mut ready = Vec::new();
+        for index in gpu.map_or_else(|| self.gpu_numbers(), |gpu| gpu..gpu.saturating_add(1)) {
+            match (gpu, loaded(index, self.present(index), load)) {
+                (_, Ok(state)) => ready.push((index, state)),
+                // What cannot take part when all are meant is left as it is.
+                (None, Err(Refusal::GpuLost { .. } | Refusal::InstanceNeeded { .. })) => {}
+                (_, Err(refusal)) => return Err(refusal),
             }
         }
-        Ok(())
-    }
-
-    fn load_one(&mut self, gpu: u32, load: Load) -> Result<(), Refusal> {
-        let pid = SCRIPTED_PID.saturating_add(gpu);
-        let state = self.present(gpu)?;
-        let mut without = state.clone();
-        without.processes.retain(|process| process.pid != pid);
-        recount(&mut without);
-        if load != Load::Idle {
-            let instance = first_instance(gpu, &without)?;
-            admits(gpu, &without, ProcessKind::Compute)?;
-            let (total, free) = room(&without, instance);
-            let wanted = ((total as f64 * load.memory()) as u64).min(free) >> 20 << 20;
-            if wanted < LEAST_BYTES {
-                return Err(Refusal::OutOfMemory { gpu, wanted: LEAST_BYTES, free });
-            }
-            without.processes.push(ProcessState {
-                pid,
-                kind: ProcessKind::Compute,
-                memory_bytes: Some(wanted),
-                utilization: [0; 4],
-                instance,
-                name: load.program().to_owned(),
-            });
-            recount(&mut without);
-        }
-        *self.present(gpu)? = without;
         let now = self.ticks;
-        if let Some(life) = self.life(gpu) {
-            life.load = load;
-            life.load_since = now;
+        for (index, state) in ready {
+            *self.gpu(index)? = state;
+            if let Some(life) = self.life(index) {
+                life.load = load;
+                life.load_since = now;
+            }
         }
         Ok(())
     }
@@ -111,17 +85,14 @@ impl Engine {
         if let Some(gpu) = gpu {
             self.gpu(gpu)?;
         }
-        let mut found = false;
-        for (index, state) in (0..).zip(&mut self.state.gpus) {
-            let before = state.processes.len();
-            if gpu.is_none_or(|gpu| gpu == index) {
-                state.processes.retain(|process| process.pid != pid);
-            }
-            found |= state.processes.len() < before;
-            recount(state);
-        }
-        if !found {
+        let meant = |index: u32| gpu.is_none_or(|gpu| gpu == index);
+        let holds = |state: &GpuState| state.processes.iter().any(|process| process.pid == pid);
+        if !(0..).zip(&self.state.gpus).any(|(index, state)| meant(index) && holds(state)) {
             return Err(Refusal::NotHeld { pid });
+        }
+        for (_, state) in (0..).zip(&mut self.state.gpus).filter(|(index, _)| meant(*index)) {
+            state.processes.retain(|process| process.pid != pid);
+            recount(state);
         }
         if let Some(life) = pid.checked_sub(SCRIPTED_PID).and_then(|gpu| self.life(gpu)) {
             life.load = Load::Idle;
@@ -139,6 +110,35 @@ impl Engine {
             recount(state);
         }
     }
+}
+
+/// A GPU with `load` in place of the scripted one before.
+fn loaded(gpu: u32, state: Result<&mut GpuState, Refusal>, load: Load) -> Result<GpuState, Refusal> {
+    let pid = SCRIPTED_PID.saturating_add(gpu);
+    let mut state = state?.clone();
+    state.processes.retain(|process| process.pid != pid);
+    recount(&mut state);
+    if load == Load::Idle {
+        return Ok(state);
+    }
+    let instance = first_instance(gpu, &state)?;
+    admits(gpu, &state, ProcessKind::Compute)?;
+    let (total, free) = room(&state, instance);
+    // Whole MiB, as much of what it wants as there is.
+    let wanted = ((total as f64 * load.memory()) as u64).min(free) >> 20 << 20;
+    if wanted < LEAST_BYTES {
+        return Err(Refusal::OutOfMemory { gpu, wanted: LEAST_BYTES, free });
+    }
+    state.processes.push(ProcessState {
+        pid,
+        kind: ProcessKind::Compute,
+        memory_bytes: Some(wanted),
+        utilization: [0; 4],
+        instance,
+        name: load.program().to_owned(),
+    });
+    recount(&mut state);
+    Ok(state)
 }
 
 /// Whether the compute mode admits a further process.

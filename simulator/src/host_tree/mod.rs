@@ -9,6 +9,8 @@ mod machine;
 mod nic;
 mod pci;
 mod processors;
+#[cfg(test)]
+mod tests;
 mod tree;
 
 use std::io;

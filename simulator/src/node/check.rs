@@ -30,10 +30,13 @@ impl<'a> Check<'a> {
         check.numa_nodes();
         check.localities();
         check.names();
-        check.driver_and_minors();
-        check.wiring();
-        check.fabric();
-        check.loads();
+        let described = functions.iter().filter(|function| matches!(function.kind, Kind::Gpu(_))).count();
+        if described == gpus.len() {
+            check.driver_and_minors();
+            check.wiring();
+            check.fabric();
+            check.loads();
+        }
         check.problems
     }
 
@@ -129,8 +132,7 @@ impl<'a> Check<'a> {
                 }
             }
             if !(1..=2).contains(&nic.ports) {
-                let problem = format!("{} ports are impossible: an adapter has 1 or 2", nic.ports);
-                self.refuse(&function.place, Fault::Load { problem });
+                self.refuse(&function.place, Fault::Ports { ports: nic.ports });
             }
         }
     }

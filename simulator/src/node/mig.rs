@@ -124,18 +124,23 @@ fn instance_faults(mig: &Mig, profile: &Profile, instance: &InstanceDescription)
     faults
 }
 
-/// Puts compute instances of these sizes one after the other, each at the first of its places that is free:
-/// enumerator and place of each. `None` if one does not fit.
-pub(crate) fn place_compute(mig: &Mig, profile: &Profile, sizes: &[u32]) -> Option<Vec<(u32, (u32, u32))>> {
+/// A compute instance in its place: enumerator of its profile, first slice and size.
+pub(crate) type PlacedCompute = (u32, (u32, u32));
+
+/// Finds places for compute instances of these sizes, the largest first, since it has the fewest. `None` if one
+/// does not fit. The order of the answer is that of the sizes.
+pub(crate) fn place_compute(mig: &Mig, profile: &Profile, sizes: &[u32]) -> Option<Vec<PlacedCompute>> {
     let offered = compute_profiles(mig, profile);
-    let mut placed: Vec<(u32, (u32, u32))> = Vec::new();
-    for size in sizes {
-        let (enumerator, compute) = offered.iter().find(|(_, compute)| compute.slices == *size)?;
-        let free = |at: &&(u32, u32)| placed.iter().all(|(_, taken)| apart(**at, *taken));
+    let mut order: Vec<(usize, u32)> = sizes.iter().copied().enumerate().collect();
+    order.sort_by_key(|(index, size)| (std::cmp::Reverse(*size), *index));
+    let mut placed: BTreeMap<usize, PlacedCompute> = BTreeMap::new();
+    for (index, size) in order {
+        let (enumerator, compute) = offered.iter().find(|(_, compute)| compute.slices == size)?;
+        let free = |at: &&(u32, u32)| placed.values().all(|(_, taken)| apart(**at, *taken));
         let at = *compute.placements.iter().find(free)?;
-        placed.push((*enumerator, at));
+        placed.insert(index, (*enumerator, at));
     }
-    Some(placed)
+    Some(placed.into_values().collect())
 }
 
 fn apart(a: (u32, u32), b: (u32, u32)) -> bool {

@@ -6,6 +6,8 @@ pub mod description;
 pub mod driver;
 pub(crate) mod mig;
 pub mod problem;
+#[cfg(test)]
+mod tests;
 pub mod tree;
 pub mod units;
 

@@ -301,6 +301,12 @@ pub enum Fault {
         /// GPU index.
         gpu: u32,
     },
+    /// An adapter with a number of ports that none has.
+    #[error("{ports} ports are impossible: an adapter has 1 or 2")]
+    Ports {
+        /// As written.
+        ports: u32,
+    },
     /// RDMA devices or interfaces of one name.
     #[error("`{name}` is the name of {other} too: name each once")]
     SharedName {

@@ -1,0 +1,317 @@
+//! The written tree is read back the way that discovery reads a real one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use gpulet_inventory::numa::CpuSet;
+
+use super::tree::names;
+use super::*;
+use crate::command::{Command, Hold};
+use crate::engine::Engine;
+use crate::state::ProcessKind;
+
+struct Written {
+    directory: tempfile::TempDir,
+    engine: Engine,
+}
+
+impl Written {
+    fn node(name: &str) -> Self {
+        let engine = Engine::new(&Node::load(name).unwrap(), 1, 0).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        write(engine.node(), engine.state(), directory.path()).unwrap();
+        Self { directory, engine }
+    }
+
+    fn parsed(yaml: &str) -> Self {
+        let node = Node::parse("test", "test.yaml", yaml, Path::new(".")).unwrap();
+        let engine = Engine::new(&node, 1, 0).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        write(engine.node(), engine.state(), directory.path()).unwrap();
+        Self { directory, engine }
+    }
+
+    fn command(&mut self, command: Command) {
+        self.engine.apply(command).unwrap();
+        refresh(self.engine.node(), self.engine.state(), self.root()).unwrap();
+    }
+
+    fn root(&self) -> &Path {
+        self.directory.path()
+    }
+
+    fn path(&self, at: &str) -> PathBuf {
+        self.root().join(at)
+    }
+
+    fn read(&self, at: &str) -> String {
+        fs::read_to_string(self.path(at))
+            .unwrap_or_else(|error| panic!("{at}: {error}"))
+            .trim_end()
+            .to_owned()
+    }
+
+    fn list(&self, at: &str) -> Vec<String> {
+        let mut names = names(&self.path(at)).unwrap();
+        names.sort();
+        names
+    }
+}
+
+/// A PCI function as sysfs shows it: root, bridges, NUMA node.
+struct Seen {
+    root: String,
+    bridges: Vec<String>,
+    numa: String,
+}
+
+impl Seen {
+    fn at(written: &Written, device: &Path) -> Self {
+        let real = fs::canonicalize(device).unwrap();
+        let root = fs::canonicalize(written.path("sys/devices")).unwrap();
+        let mut parts: Vec<String> = real
+            .strip_prefix(root)
+            .unwrap()
+            .components()
+            .map(|c| c.as_os_str().to_string_lossy().into())
+            .collect();
+        parts.pop();
+        let numa = fs::read_to_string(real.join("numa_node")).unwrap().trim().to_owned();
+        Self { root: parts.remove(0), bridges: parts, numa }
+    }
+
+    /// The level as `nvidia-smi topo -m` names it. A switch is an upstream and a downstream port.
+    fn level(&self, other: &Self) -> &'static str {
+        if self.root != other.root {
+            return if self.numa == other.numa { "NODE" } else { "SYS" };
+        }
+        let shared = self.bridges.iter().zip(&other.bridges).take_while(|(a, b)| a == b).count();
+        match (shared, self.bridges.len().max(other.bridges.len()) - shared) {
+            (0, _) => "PHB",
+            (_, 0 | 1) => "PIX",
+            _ => "PXB",
+        }
+    }
+}
+
+/// GPUs in PCI order, then adapters by number: names and where they are.
+fn devices(written: &Written) -> Vec<(String, Seen)> {
+    let bus = "sys/bus/pci/devices";
+    let is_gpu = |at: &&String| {
+        let file = |name: &str| written.read(&format!("{bus}/{at}/{name}"));
+        file("vendor") == "0x10de" && file("class").starts_with("0x03")
+    };
+    let addresses = written.list(bus);
+    let gpus = addresses.iter().filter(is_gpu).map(|at| written.path(bus).join(at));
+    let mut nics = written.list("sys/class/infiniband");
+    nics.sort_by_key(|name| name.trim_start_matches("mlx5_").parse::<u32>().unwrap());
+    let nics = nics.into_iter().map(|name| written.path("sys/class/infiniband").join(name).join("device"));
+    let named = |(prefix, paths): (&str, Vec<PathBuf>)| {
+        let named = paths.into_iter().enumerate();
+        named.map(|(i, path)| (format!("{prefix}{i}"), Seen::at(written, &path))).collect::<Vec<_>>()
+    };
+    let mut devices = named(("GPU", gpus.collect()));
+    devices.extend(named(("NIC", nics.collect())));
+    devices
+}
+
+/// Compares every cell of a published table; answers how many there were.
+fn compare_with_table(written: &Written, table: &str) -> usize {
+    let devices = devices(written);
+    let links: Vec<usize> = written
+        .engine
+        .state()
+        .gpus
+        .iter()
+        .map(|gpu| gpu.nvlinks.iter().filter(|link| link.up).count())
+        .collect();
+    let gpus = links.len();
+    let mut lines = table.lines().filter(|line| !line.starts_with('#'));
+    let header: Vec<&str> = lines.next().unwrap().split_whitespace().take(devices.len()).collect();
+    assert_eq!(header, devices.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>());
+    let mut cells = 0;
+    for (row, line) in lines.enumerate() {
+        let mut expected = line.split_whitespace();
+        let (name, seen) = &devices[row];
+        assert_eq!(expected.next(), Some(name.as_str()));
+        for (column, (other_name, other)) in devices.iter().enumerate() {
+            let found =
+                match (row == column, row < gpus && column < gpus && links[row].min(links[column]) > 0) {
+                    (true, _) => "X".to_owned(),
+                    (_, true) => format!("NV{}", links[row].min(links[column])),
+                    _ => seen.level(other).to_owned(),
+                };
+            assert_eq!(expected.next(), Some(found.as_str()), "{name} to {other_name}");
+            cells += 1;
+        }
+        if row < gpus {
+            let minor = written.engine.state().gpus[row].identity.minor;
+            let address = written.engine.node().gpus()[usize::try_from(minor).unwrap()].description.at;
+            assert_eq!(
+                expected.next(),
+                Some(written.read(&format!("sys/bus/pci/devices/{address}/local_cpulist")).as_str())
+            );
+            assert_eq!(expected.next(), Some(seen.numa.as_str()));
+        }
+    }
+    assert_eq!(cells, devices.len() * devices.len());
+    cells
+}
+
+#[test]
+fn a_dgx_h100_has_the_published_topology() {
+    let written = Written::node("dgx-h100");
+    assert_eq!(compare_with_table(&written, include_str!("../../tests/fixtures/dgx-h100.txt")), 21 * 21);
+}
+
+#[test]
+fn an_l40s_server_has_the_published_topology() {
+    let written = Written::node("l40s-4x");
+    assert_eq!(compare_with_table(&written, include_str!("../../tests/fixtures/l40s-4x.txt")), 6 * 6);
+}
+
+#[test]
+fn processors_and_numa_nodes_are_as_linux_shows_them() {
+    let written = Written::node("dgx-h100");
+    assert_eq!(written.read("sys/devices/system/cpu/online"), "0-223");
+    assert_eq!(written.read("sys/devices/system/node/online"), "0-1");
+    assert_eq!(written.read("sys/devices/system/node/node0/cpulist"), "0-55,112-167");
+    assert_eq!(written.read("sys/devices/system/node/node1/distance"), "21 10");
+    assert_eq!(written.read("sys/devices/system/cpu/cpu168/topology/thread_siblings_list"), "56,168");
+    assert_eq!(written.read("sys/devices/system/cpu/cpu168/topology/physical_package_id"), "1");
+    assert_eq!(written.read("sys/devices/system/cpu/cpu168/topology/core_id"), "0");
+    assert!(written.read("sys/devices/system/node/node0/meminfo").contains("MemTotal:       1073741824 kB"));
+    assert_eq!(written.read("sys/devices/system/node/node0/hugepages/hugepages-2048kB/nr_hugepages"), "0");
+    assert!(written.path("sys/devices/system/node/node1/cpu56/topology").is_dir());
+}
+
+#[test]
+fn adapters_are_found_by_class() {
+    let written = Written::node("dgx-h100");
+    assert_eq!(written.list("sys/class/infiniband").len(), 13);
+    assert_eq!(written.read("sys/class/infiniband/mlx5_0/ports/1/rate"), "400 Gb/sec (4X NDR)");
+    assert_eq!(written.read("sys/class/infiniband/mlx5_12/ports/1/link_layer"), "Ethernet");
+    assert_eq!(written.read("sys/class/net/ens11np0/speed"), "200000");
+    assert_eq!(written.read("sys/class/net/ens11np0/device/vendor"), "0x15b3");
+}
+
+fn driver_traces(written: &Written) -> Vec<String> {
+    let traces = ["proc/driver/nvidia", "sys/module/nvidia", "sys/bus/pci/drivers/nvidia", "dev/nvidia-caps"];
+    let mut found: Vec<String> =
+        traces.iter().filter(|at| written.path(at).exists()).map(ToString::to_string).collect();
+    found.extend(written.list("dev").into_iter().filter(|name| name.starts_with("nvidia")));
+    let bound = |at: &String| written.path(&format!("sys/bus/pci/devices/{at}/driver")).exists();
+    let gpu = |at: &String| written.read(&format!("sys/bus/pci/devices/{at}/vendor")) == "0x10de";
+    found.extend(written.list("sys/bus/pci/devices").into_iter().filter(|at| gpu(at) && bound(at)));
+    found
+}
+
+#[test]
+fn the_drivers_files_come_and_go_with_it() {
+    let mut written = Written::node("dgx-h100");
+    let loaded = driver_traces(&written);
+    // Four places, 8 GPUs and 4 NVSwitches bound, and in /dev: 8 GPUs, nvidiactl, 2 × uvm, caps, 4 + 1 NVSwitch.
+    assert_eq!(loaded.len(), 4 + 12 + 8 + 1 + 2 + 1 + 5, "{loaded:?}");
+    assert!(written.read("proc/driver/nvidia/version").contains("580.105.08"));
+    assert!(written.read("proc/driver/nvidia/gpus/0000:1b:00.0/information").contains("GPU UUID: \t GPU-"));
+    let link = fs::read_link(written.path("sys/bus/pci/devices/0000:1b:00.0/driver")).unwrap();
+    assert!(link.ends_with("bus/pci/drivers/nvidia"));
+
+    written.command(Command::UnloadDriver { force: true });
+    assert_eq!(driver_traces(&written), Vec::<String>::new());
+    assert!(!written.read("proc/devices").contains("nvidia"));
+    assert!(written.path("sys/bus/pci/devices/0000:1b:00.0/numa_node").exists(), "the hardware stays");
+
+    written.command(Command::LoadDriver { version: Some("550.54.15".to_owned()) });
+    assert_eq!(driver_traces(&written), loaded);
+    assert!(written.read("proc/driver/nvidia/version").contains("550.54.15"));
+}
+
+#[test]
+fn a_device_file_that_is_open_stays_the_same_file() {
+    use std::os::unix::fs::MetadataExt;
+    let mut written = Written::node("l40s-4x");
+    let inode = |written: &Written| fs::metadata(written.path("dev/nvidia2")).unwrap().ino();
+    let before = inode(&written);
+    written.command(Command::Step { by: Duration::from_secs(1) });
+    assert_eq!(inode(&written), before);
+}
+
+#[test]
+fn processes_and_links_follow_the_state() {
+    let mut written = Written::node("l40s-4x");
+    let hold = Hold {
+        gpu: 3,
+        pid: 4242,
+        kind: ProcessKind::Compute,
+        memory_bytes: Some(1 << 30),
+        instance: None,
+        name: "/usr/bin/a b".into(),
+    };
+    written.command(Command::Hold(hold));
+    assert_eq!(written.read("proc/4242/comm"), "a");
+    assert_eq!(written.read("proc/4242/cmdline"), "/usr/bin/a\0b\0");
+    assert_eq!(written.read("sys/bus/pci/devices/0000:a1:00.0/current_link_speed"), "2.5 GT/s PCIe");
+    written.command(Command::Release { pid: 4242, gpu: None });
+    assert!(!written.path("proc/4242").exists());
+
+    written.command(Command::Load { gpu: Some(3), load: crate::command::Load::Steady { percent: 50 } });
+    written.command(Command::Step { by: Duration::from_secs(1) });
+    assert_eq!(written.read("sys/bus/pci/devices/0000:a1:00.0/current_link_speed"), "16.0 GT/s PCIe");
+    assert_eq!(written.read("sys/bus/pci/devices/0000:a1:00.0/max_link_speed"), "16.0 GT/s PCIe");
+}
+
+#[test]
+fn a_machine_without_a_driver_has_none_of_its_files() {
+    let written = Written::node("cpu-only");
+    assert_eq!(driver_traces(&written), Vec::<String>::new());
+    assert_eq!(written.read("sys/devices/system/cpu/online"), "0-31");
+    assert_eq!(written.list("sys/class/infiniband"), Vec::<String>::new());
+    assert!(written.path("var/lib/kubelet/pod-resources").is_dir());
+}
+
+#[test]
+fn mig_instances_have_their_capabilities() {
+    let mut written = Written::parsed(
+        "about: one divided GPU\ndriver: 580.105.08\n\
+         cpu: {model: x, packages: 1, cores-per-package: 2, threads-per-core: 1}\n\
+         numa: [{id: 0, cpus: 0-1, memory: 8GiB, distances: [10]}]\n\
+         pci:\n- root: 0000:00\n  devices:\n  - bridge:\n      at: 00:01.0\n      devices:\n      \
+         - gpu: {at: 01:00.0, board: h100-sxm-80gb, mig: {instances: [{profile: 3g.40gb, start: 4, compute: [1, 2]}]}}\n",
+    );
+    assert_eq!(written.read("sys/bus/pci/devices/0000:01:00.0/numa_node"), "-1");
+    let cpus: CpuSet = written.read("sys/bus/pci/devices/0000:01:00.0/local_cpulist").parse().unwrap();
+    assert_eq!(cpus.len(), 2);
+    let gi = "proc/driver/nvidia/capabilities/gpu0/mig/gi2";
+    let minor = |at: &str| {
+        let text = written.read(at);
+        text.lines().next().unwrap().strip_prefix("DeviceFileMinor: ").unwrap().parse::<u32>().unwrap()
+    };
+    for (at, expected) in [("access", 21), ("ci0/access", 22), ("ci1/access", 23)] {
+        assert_eq!(minor(&format!("{gi}/{at}")), expected);
+        assert!(written.path(&format!("dev/nvidia-caps/nvidia-cap{expected}")).exists());
+        let line = format!("gpu0/gi2/{at} {expected}");
+        assert!(
+            written.read("proc/driver/nvidia-caps/mig-minors").lines().any(|found| found == line),
+            "{line}"
+        );
+    }
+    written.command(Command::UnloadDriver { force: false });
+    written.command(Command::LoadDriver { version: None });
+    assert!(!written.path(gi).exists(), "instances do not outlive the driver");
+    assert!(!written.path("dev/nvidia-caps/nvidia-cap21").exists());
+    assert!(written.path("dev/nvidia-caps/nvidia-cap1").exists());
+}
+
+#[test]
+fn what_cannot_be_written_is_said() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("file");
+    fs::write(&file, "").unwrap();
+    let engine = Engine::new(&Node::load("cpu-only").unwrap(), 1, 0).unwrap();
+    let error = write(engine.node(), engine.state(), &file).unwrap_err();
+    assert!(error.to_string().contains("file"), "{error}");
+    assert_eq!(error.reason(), "HostTree");
+}

@@ -1,0 +1,328 @@
+use super::*;
+
+fn parse(text: &str) -> Result<Node, NodeError> {
+    Node::parse("test", "test.yaml", text, Path::new("."))
+}
+
+/// A sound node of two divided GPUs that tests break.
+const SOUND: &str = "\
+about: two GPUs
+driver: 580.105.08
+cpu: {model: x, packages: 2, cores-per-package: 2, threads-per-core: 2}
+numa:
+- {id: 0, cpus: '0-1,4-5', memory: 8GiB, distances: [10, 21]}
+- {id: 1, cpus: '2-3,6-7', memory: 8GiB, distances: [21, 10]}
+pci:
+- root: 0000:10
+  numa: 0
+  devices:
+  - bridge: {at: 10:01.0, devices: [gpu: {at: 11:00.0, board: a100-sxm4-40gb, mig: {instances: [{profile: 1g.5gb+me, start: 0}, {profile: 2g.10gb, start: 2}]}}]}
+- root: 0000:20
+  numa: 1
+  devices:
+  - bridge: {at: 20:01.0, devices: [gpu: {at: 21:00.0, board: a100-sxm4-40gb}]}
+  - bridge: {at: 20:02.0, devices: [nic: {at: 22:00.0, rdma: mlx5_0, net: eth0, rate-gbps: 100}]}
+nvlink: {direct: [{gpus: [0, 1], links: 4}]}
+loads: [{gpus: '1', load: training}]
+";
+
+#[test]
+fn a_sound_node_is_read() {
+    let node = parse(SOUND).unwrap();
+    assert_eq!(node.gpus().len(), 2);
+    assert_eq!(node.gpus()[1].function.path_max, (4, 16));
+    assert_eq!(node.gpus()[1].function.above.len(), 1);
+}
+
+/// Replaces `from` by `to` in the sound node; answers all problems.
+fn problems(changes: &[(&str, &str)]) -> Vec<Problem> {
+    let mut text = SOUND.to_owned();
+    for (from, to) in changes {
+        assert!(text.contains(from), "{from}");
+        text = text.replacen(from, to, 1);
+    }
+    match parse(&text) {
+        Err(NodeError::Invalid { problems, .. }) => problems,
+        other => panic!("{changes:?}: {other:?}"),
+    }
+}
+
+/// Expects one problem, at a place, of a wording.
+fn refuses(from: &str, to: &str, place: &str, wording: &str) {
+    let problems = problems(&[(from, to)]);
+    let shown: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    let found = problems.iter().any(|p| p.place == place && p.fault.to_string().contains(wording));
+    assert!(found, "{to}: expected {place}: …{wording}… in {shown:#?}");
+    assert_eq!(problems.len(), 1, "{shown:#?}");
+}
+
+const GPU_0: &str = "pci[0].devices[0].devices[0]";
+const GPU_1: &str = "pci[1].devices[0].devices[0]";
+const NIC: &str = "pci[1].devices[1].devices[0]";
+
+#[test]
+fn bad_processors_and_nodes_are_refused() {
+    refuses("'0-1,4-5'", "'0-2,4-5'", "numa[1].cpus", "CPUs 2 belong to NUMA node 0 too");
+    refuses("'0-1,4-5'", "'0-1,4-5,8-9'", "numa[0].cpus", "CPUs 8-9 do not exist: the processors have 8");
+    refuses("'0-1,4-5'", "'0-1,4'", "numa", "CPUs 5 belong to no NUMA node");
+    refuses("[10, 21]", "[10]", "numa 0.distances", "1 distances for 2");
+    refuses("[10, 21]", "[10, 9]", "numa 0.distances", "distance 9 to node 1");
+    refuses("[10, 21]", "[11, 21]", "numa 0.distances", "distance 11 to node 0");
+    refuses("packages: 2", "packages: 0", "cpu", "0 CPUs are impossible");
+    refuses("numa: 1\n", "numa: 7\n", "pci[1].numa", "no NUMA node 7: name one of the `numa` list");
+    assert!(problems(&[("id: 1", "id: 0")]).iter().any(|p| p.fault == Fault::TwinNumaNodes { numa: 0 }));
+}
+
+#[test]
+fn a_bad_tree_is_refused() {
+    refuses(
+        "at: 20:02.0",
+        "at: 20:01.0",
+        "pci[1].devices[1]",
+        "0000:20:01.0 is the address of pci[1].devices[0] too",
+    );
+    refuses(
+        "at: 10:01.0",
+        "at: 0f:01.0",
+        "pci[0].devices[0]",
+        "0000:0f:01.0 is not on the bus of pci0000:10",
+    );
+    refuses("at: 22:00.0", "at: 21:00.1", "pci[1].devices[1]", "bus 0000:21 is at pci[1].devices[0] too");
+    refuses("at: 11:00.0", "at: 0f:00.0", "pci[0].devices[0]", "a bus behind a bridge has a higher number");
+    refuses("root: 0000:20", "root: 0000:10", "pci[1]", "pci0000:10 is there twice");
+    refuses("rate-gbps: 100", "rate-gbps: 100, link: {width: 12}", NIC, "12 PCIe lanes");
+    refuses("rate-gbps: 100", "rate-gbps: 100, link: {generation: 6}", NIC, "PCIe generation 6");
+    refuses("rdma: mlx5_0", "rdma: eth0", NIC, "`eth0` is the name of");
+    refuses("rdma: mlx5_0", "rdma: ../x", NIC, "no name for a device");
+    refuses("rate-gbps: 100", "rate-gbps: 100, ports: 9", NIC, "9 ports are impossible");
+}
+
+#[test]
+fn bad_gpus_are_refused() {
+    let board = "board: a100-sxm4-40gb}";
+    refuses(
+        board,
+        "board: a101}",
+        &format!("{GPU_1}.board"),
+        "no board `a101`: name one of a100-sxm4-40gb, h100",
+    );
+    refuses(board, "board: no/such.yaml}", &format!("{GPU_1}.board"), "no/such.yaml");
+    refuses(board, "board: a100-sxm4-40gb, minor: 0}", GPU_1, "/dev/nvidia0 is GPU 0 too");
+    refuses(board, "board: a100-sxm4-40gb, link: {generation: 5}}", GPU_1, "PCIe generation 5");
+    refuses("driver: 580.105.08\n", "", "driver", "needs a driver");
+    let t4 = problems(&[("board: a100-sxm4-40gb, mig", "board: t4, mig")]);
+    assert!(t4.iter().any(|p| matches!(p.fault, Fault::NoMig { .. })));
+    assert!(t4.iter().any(|p| matches!(p.fault, Fault::TooManyLinks { gpu: 0, wired: 4, links: 0 })));
+}
+
+#[test]
+fn bad_wiring_and_loads_are_refused() {
+    refuses("gpus: [0, 1]", "gpus: [0, 2]", "nvlink.direct[0]", "no GPU 2: this node has 2");
+    refuses("gpus: [0, 1]", "gpus: [0, 0]", "nvlink.direct[0]", "linked with itself");
+    refuses(
+        "direct: [{gpus: [0, 1], links: 4}]",
+        "switched: [12]",
+        "nvlink.switched",
+        "1 link counts for 0 NVSwitches",
+    );
+    assert_eq!(problems(&[("links: 4", "links: 13")]).len(), 2, "both ends have too many");
+    refuses("gpus: '1'", "gpus: '2'", "loads[0]", "no GPU 2");
+    refuses("load: training", "load: {steady: {percent: 101}}", "loads[0].load", "0 to 100");
+    refuses(
+        "load: training}",
+        "load: training}, {gpus: '0-1', load: idle}",
+        "loads[1]",
+        "GPU 1 has a load already",
+    );
+    refuses("nvlink:", "fabric: {}\nnvlink:", "fabric", "no board of this node registers");
+}
+
+#[test]
+fn bad_instances_are_refused() {
+    let instances = |index: usize| format!("{GPU_0}.mig.instances[{index}]");
+    refuses("2g.10gb, start: 2", "2g.10gb, start: 1", &instances(1), "can at 0, 2, 4");
+    refuses("2g.10gb, start: 2", "2g.10gb, start: 0", &instances(1), "overlaps the instance of");
+    refuses("2g.10gb, start: 2", "2g.12gb, start: 2", &instances(1), "no profile `2g.12gb`: it has 1g.5gb");
+    refuses(
+        "start: 2}",
+        "start: 2, compute: [1, 2]}",
+        &instances(1),
+        "[1, 2] slices do not fit into `2g.10gb`",
+    );
+    let twice = problems(&[("2g.10gb, start: 2", "1g.5gb+me, start: 2")]);
+    assert!(twice.iter().any(|p| matches!(p.fault, Fault::MediaEngines { .. })));
+    assert!(twice.iter().any(|p| matches!(p.fault, Fault::TooManyInstances { count: 2, max: 1, .. })));
+    refuses(
+        "board: a100-sxm4-40gb}",
+        "board: a100-sxm4-40gb, mig: {}}",
+        "loads[0]",
+        "GPU 1 is in MIG mode without a compute instance",
+    );
+}
+
+#[test]
+fn all_problems_come_at_once() {
+    let problems =
+        problems(&[("'0-1,4-5'", "'0-2,4-5'"), ("numa: 1\n", "numa: 7\n"), ("gpus: '1'", "gpus: '9'")]);
+    assert_eq!(problems.len(), 3, "{problems:#?}");
+}
+
+#[test]
+fn what_is_no_description_is_refused_with_its_place() {
+    for (from, to, wording) in [
+        ("about:", "colour: red\nabout:", "colour"),
+        ("rate-gbps: 100", "rate-gbps: fast", "fast"),
+        ("at: 22:00.0", "at: 22:00", "22:00"),
+        ("memory: 8GiB", "memory: 8GB", "8GB"),
+        ("driver: 580.105.08", "driver: new", "new"),
+        ("root: 0000:10", "root: here", "here"),
+    ] {
+        let error = parse(&SOUND.replacen(from, to, 1)).unwrap_err();
+        let text = error.to_string();
+        assert_eq!(error.reason(), "InvalidNodeSyntax", "{text}");
+        assert!(text.starts_with("test.yaml is not a node description") && text.contains(wording), "{text}");
+        assert!(text.contains("line"), "{text}");
+    }
+}
+
+#[test]
+fn unknown_names_list_the_known_ones() {
+    let error = Node::load("dgx-h200").unwrap_err();
+    assert_eq!(error.reason(), "UnknownNode");
+    assert!(error.to_string().contains("cpu-only, dgx-h100, l40s-4x"), "{error}");
+    assert_eq!(Node::load("no/such.yaml").unwrap_err().reason(), "UnreadableNode");
+}
+
+#[test]
+fn a_node_and_its_board_can_be_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let board = board::shipped_text("t4").unwrap().replace("Tesla T4", "My board");
+    std::fs::write(directory.path().join("mine.yaml"), board).unwrap();
+    let node = SOUND.replacen("board: a100-sxm4-40gb}", "board: mine.yaml}", 1).replacen("nvlink:", "#", 1);
+    let path = directory.path().join("my-node.yaml");
+    std::fs::write(&path, &node).unwrap();
+    let loaded = Node::load(path.to_str().unwrap()).unwrap();
+    assert_eq!(loaded.name(), "my-node");
+    assert_eq!(loaded.gpus()[1].board.name, "My board");
+
+    let broken = board::shipped_text("t4").unwrap().replace("idle: 10,", "idle: 100,");
+    std::fs::write(directory.path().join("mine.yaml"), broken).unwrap();
+    let error = Node::load(path.to_str().unwrap()).unwrap_err().to_string();
+    assert!(error.contains("board `mine.yaml`: power: expected idle < min-limit"), "{error}");
+}
+
+#[test]
+fn every_shipped_node_and_board_loads() {
+    for name in shipped() {
+        let node = Node::load(name).unwrap();
+        assert!(!node.description().about.is_empty());
+    }
+    for name in board::shipped() {
+        let board = read_board(name, board::shipped_text(name).unwrap()).unwrap();
+        assert!(!board.name.is_empty());
+        let text = SOUND
+            .replacen("board: a100-sxm4-40gb}", &format!("board: {name}}}"), 1)
+            .replacen("nvlink:", "#", 1);
+        parse(&text).unwrap();
+    }
+    let files = |directory: &str| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(directory);
+        let stem = |e: std::io::Result<std::fs::DirEntry>| {
+            e.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned()
+        };
+        let mut names: Vec<String> = std::fs::read_dir(path).unwrap().map(stem).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(files("nodes"), shipped().collect::<Vec<_>>());
+    assert_eq!(files("boards"), board::shipped().collect::<Vec<_>>());
+}
+
+/// Ids, enumerators, most instances, first slices and sizes that all boards of seven compute slices share, from
+/// the driver's own listings (`nvidia-smi mig -lgip` and `-lgipp`).
+const SEVEN_SLICES: [(u32, u32, u32, &[u32], u32); 7] = [
+    (19, 0, 7, &[0, 1, 2, 3, 4, 5, 6], 1),
+    (20, 7, 1, &[0, 1, 2, 3, 4, 5, 6], 1),
+    (15, 9, 4, &[0, 2, 4, 6], 2),
+    (14, 1, 3, &[0, 2, 4], 2),
+    (9, 2, 2, &[0, 4], 4),
+    (5, 3, 1, &[0], 4),
+    (0, 4, 1, &[0], 8),
+];
+
+#[test]
+fn boards_of_seven_slices_have_the_published_grid() {
+    let names = [
+        ("a100-sxm4-40gb", ["1g.5gb", "1g.5gb+me", "1g.10gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb"]),
+        ("h100-sxm-80gb", ["1g.10gb", "1g.10gb+me", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"]),
+        ("h200-sxm-141gb", ["1g.18gb", "1g.18gb+me", "1g.35gb", "2g.35gb", "3g.71gb", "4g.71gb", "7g.141gb"]),
+    ];
+    for (name, profiles) in names {
+        let board = read_board(name, board::shipped_text(name).unwrap()).unwrap();
+        let mig = board.mig.unwrap();
+        assert_eq!(mig.slices, 8);
+        let state = mig::profiles(&mig, &"580.105.08".parse().unwrap());
+        assert_eq!(state.len(), 7);
+        for ((id, enumerator, max, starts, size), profile) in SEVEN_SLICES.into_iter().zip(profiles) {
+            let found = &state[&enumerator];
+            assert_eq!((found.id, found.max_instances, found.name.as_str()), (id, max, profile), "{name}");
+            assert_eq!(
+                found.placements,
+                starts.iter().map(|start| (*start, size)).collect::<Vec<_>>(),
+                "{name} {profile}"
+            );
+            assert_eq!(
+                gigabytes(found.memory_mib, board.memory.total),
+                published_gigabytes(profile),
+                "{name} {profile}"
+            );
+        }
+    }
+}
+
+/// The size in a profile's name, by the rule that tools compute it with.
+fn gigabytes(memory_mib: u64, total: units::Bytes) -> u64 {
+    let total_gib = (total.0 as f64 / f64::from(1 << 30)).ceil();
+    let eighths = ((memory_mib << 20) as f64 / total.0 as f64 * 8.0).ceil();
+    (eighths / 8.0 * total_gib).round() as u64
+}
+
+fn published_gigabytes(profile: &str) -> u64 {
+    let (_, size) = profile.split_once('.').unwrap();
+    size.split("gb").next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn compute_instances_have_the_published_sizes() {
+    let board = read_board("a100", board::shipped_text("a100-sxm4-40gb").unwrap()).unwrap();
+    let state = mig::profiles(&board.mig.unwrap(), &"580.105.08".parse().unwrap());
+    let sizes = |enumerator: u32| -> Vec<(u32, u32, u32, String)> {
+        let compute = state[&enumerator].compute.iter();
+        compute.map(|(e, c)| (*e, c.slices, c.max_instances, c.name.clone())).collect()
+    };
+    assert_eq!(sizes(0), [(0, 1, 1, "1g.5gb".to_owned())]);
+    assert_eq!(
+        sizes(2),
+        [
+            (0, 1, 3, "1c.3g.20gb".to_owned()),
+            (1, 2, 1, "2c.3g.20gb".to_owned()),
+            (2, 3, 1, "3g.20gb".to_owned())
+        ]
+    );
+    let whole: Vec<(u32, u32, u32)> =
+        sizes(4).into_iter().map(|(e, slices, max, _)| (e, slices, max)).collect();
+    assert_eq!(whole, [(0, 1, 7), (1, 2, 3), (2, 3, 2), (3, 4, 1), (4, 7, 1)]);
+    assert_eq!(state[&4].compute[&2].placements, [(0, 3), (4, 3)]);
+    assert_eq!(state[&4].compute[&2].multiprocessors, 42);
+}
+
+#[test]
+fn older_drivers_have_fewer_profiles() {
+    let board = read_board("a100", board::shipped_text("a100-sxm4-40gb").unwrap()).unwrap();
+    let names = |driver: &str| -> Vec<String> {
+        let profiles = mig::profiles(board.mig.as_ref().unwrap(), &driver.parse().unwrap());
+        profiles.into_values().map(|profile| profile.name).collect()
+    };
+    assert!(!names("470.256.02").contains(&"1g.10gb".to_owned()));
+    assert!(names("525.60.13").contains(&"1g.10gb".to_owned()));
+}
