@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::pci::PciAddress;
 use crate::reading::Reading;
@@ -52,6 +52,12 @@ impl FromStr for GpuUuid {
         let shaped = groups.iter().map(|group| group.len()).eq([8, 4, 4, 4, 12]);
         let hexadecimal = groups.iter().all(|group| group.bytes().all(|b| b.is_ascii_hexdigit()));
         (shaped && hexadecimal).then(|| Self(text.into())).ok_or_else(error)
+    }
+}
+
+impl<'de> Deserialize<'de> for GpuUuid {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
 

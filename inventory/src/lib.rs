@@ -8,6 +8,7 @@
 //! - [`locality`]: where GPUs sit, as the driver tells it
 //! - [`reading`]: a value that the driver gave, or why it did not
 //! - [`sample`]: everything read from one GPU at one instant
+//! - [`topology`]: where everything sits and how near it is, as concluded from kernel and driver
 //! - [`snapshot`]: everything known about the node, in parts with an age each
 
 pub mod gpu;
@@ -21,3 +22,4 @@ pub mod process;
 pub mod reading;
 pub mod sample;
 pub mod snapshot;
+pub mod topology;

@@ -1,0 +1,74 @@
+//! Words for people, shared by table, pictures and reasons.
+
+use gpulet_inventory::numa::NumaNodeId;
+use gpulet_inventory::topology::{PlacedNic, SlotLink, Topology};
+
+/// `GPU0, GPU2 and GPU3`.
+pub(crate) fn list(words: impl IntoIterator<Item = impl AsRef<str>>) -> String {
+    let words: Vec<_> = words.into_iter().collect();
+    let mut text = String::new();
+    for (at, word) in words.iter().enumerate() {
+        match at {
+            0 => {}
+            _ if at + 1 == words.len() => text.push_str(" and "),
+            _ => text.push_str(", "),
+        }
+        text.push_str(word.as_ref());
+    }
+    text
+}
+
+/// Labels of GPUs, as a list.
+pub(crate) fn gpus(topology: &Topology, gpus: &[usize]) -> String {
+    list(gpus.iter().filter_map(|gpu| topology.gpus.get(*gpu)).map(|gpu| &gpu.label))
+}
+
+/// The PCIe generation of a speed in megatransfers per second; absent for speeds that are none.
+pub(crate) fn generation(speed_mts: u32) -> Option<u32> {
+    match speed_mts {
+        2_500 => Some(1),
+        5_000 => Some(2),
+        8_000 => Some(3),
+        16_000 => Some(4),
+        32_000 => Some(5),
+        64_000 => Some(6),
+        128_000 => Some(7),
+        _ => None,
+    }
+}
+
+/// `Gen5 (32 GT/s)`.
+pub(crate) fn speed(speed_mts: u32) -> String {
+    let transfers = match speed_mts % 1000 {
+        0 => format!("{} GT/s", speed_mts / 1000),
+        rest => format!("{}.{} GT/s", speed_mts / 1000, rest / 100),
+    };
+    match generation(speed_mts) {
+        Some(generation) => format!("Gen{generation} ({transfers})"),
+        None => transfers,
+    }
+}
+
+/// `x16`, or `x8 of x16` where lanes are missing.
+pub(crate) fn width(link: &SlotLink) -> Option<String> {
+    let now = link.width?;
+    Some(match link.possible_width {
+        Some(possible) if now < possible => format!("x{now} of x{possible}"),
+        _ => format!("x{now}"),
+    })
+}
+
+/// The fastest port's rate: `400G`.
+pub(crate) fn rate(nic: &PlacedNic) -> Option<String> {
+    let fastest = nic.ports.iter().filter_map(|port| port.rate_mbps).max().filter(|rate| *rate > 0)?;
+    Some(match fastest {
+        rate if rate % 1000 == 0 => format!("{}G", rate / 1000),
+        rate if rate > 1000 => format!("{:.1}G", rate as f64 / 1000.0),
+        rate => format!("{rate}M"),
+    })
+}
+
+/// `NUMA node 1`, or that it is unknown.
+pub(crate) fn numa_node(node: Option<NumaNodeId>) -> String {
+    node.map_or_else(|| "NUMA node unknown".to_owned(), |node| format!("NUMA node {node}"))
+}
