@@ -205,28 +205,37 @@ impl Calls {
         Ok(entries)
     }
 
-    /// The GPU instances of one profile.
-    pub(crate) fn gpu_instances(&self, device: Device, profile_id: u32) -> Result<Vec<GpuInstance>, Cause> {
-        let mut entries = Vec::new();
-        fill(&mut entries, std::ptr::null_mut(), |start, count| {
-            // SAFETY: as in `list`.
-            self.call(&symbol::GPU_INSTANCES, |f| unsafe { f(device.raw(), profile_id, start, count) })
+    /// The GPU instances of one profile, of which there can be `most` by what the profile says.
+    pub(crate) fn gpu_instances(
+        &self,
+        device: Device,
+        profile_id: u32,
+        most: u32,
+    ) -> Result<Vec<GpuInstance>, Cause> {
+        let mut entries = room(most);
+        let mut count = 0;
+        self.call(&symbol::GPU_INSTANCES, |function| {
+            // SAFETY: the handle came from this library. The function is not told the size of the buffer: it writes
+            // as many entries as exist, at most those that the profile admits, for which there is room.
+            unsafe { function(device.raw(), profile_id, entries.as_mut_ptr(), &mut count) }
         })?;
-        Ok(entries.into_iter().map(GpuInstance).collect())
+        Ok(entries.into_iter().take(count as usize).map(GpuInstance).collect())
     }
 
-    /// The compute instances of one profile in a GPU instance.
+    /// The compute instances of one profile in a GPU instance, of which there can be `most`.
     pub(crate) fn compute_instances(
         &self,
         instance: GpuInstance,
         profile_id: u32,
+        most: u32,
     ) -> Result<Vec<ComputeInstance>, Cause> {
-        let mut entries = Vec::new();
-        fill(&mut entries, std::ptr::null_mut(), |start, count| {
-            // SAFETY: as in `list`.
-            self.call(&symbol::COMPUTE_INSTANCES, |f| unsafe { f(instance.raw(), profile_id, start, count) })
+        let mut entries = room(most);
+        let mut count = 0;
+        self.call(&symbol::COMPUTE_INSTANCES, |function| {
+            // SAFETY: as in `gpu_instances`.
+            unsafe { function(instance.raw(), profile_id, entries.as_mut_ptr(), &mut count) }
         })?;
-        Ok(entries.into_iter().map(ComputeInstance).collect())
+        Ok(entries.into_iter().take(count as usize).map(ComputeInstance).collect())
     }
 
     /// A compute instance, and the MIG device that it is.
@@ -294,6 +303,11 @@ impl Calls {
         // SAFETY: the handle came from this library, and the function reads and writes `count` entries.
         self.call(&symbol::FIELDS, |function| unsafe { function(device.raw(), count, values.as_mut_ptr()) })
     }
+}
+
+/// Room for so many handles, and some more.
+fn room<T>(most: u32) -> Vec<*mut T> {
+    vec![std::ptr::null_mut(); (most as usize).max(LIST)]
 }
 
 /// Calls until the list fits, since it may grow between two calls.

@@ -95,6 +95,13 @@ symbols! {
         nvmlDeviceGetGraphicsRunningProcesses_v3, ordinary code::INSUFFICIENT_SIZE;
     MPS_PROCESSES: List<Gpu, sys::nvmlProcessInfo_t> =
         nvmlDeviceGetMPSComputeRunningProcesses_v3, ordinary code::INSUFFICIENT_SIZE;
+    /// Drivers before 510 have the second form, with the same struct.
+    COMPUTE_PROCESSES_V2: List<Gpu, sys::nvmlProcessInfo_t> =
+        nvmlDeviceGetComputeRunningProcesses_v2, ordinary code::INSUFFICIENT_SIZE;
+    GRAPHICS_PROCESSES_V2: List<Gpu, sys::nvmlProcessInfo_t> =
+        nvmlDeviceGetGraphicsRunningProcesses_v2, ordinary code::INSUFFICIENT_SIZE;
+    MPS_PROCESSES_V2: List<Gpu, sys::nvmlProcessInfo_t> =
+        nvmlDeviceGetMPSComputeRunningProcesses_v2, ordinary code::INSUFFICIENT_SIZE;
     FIELDS: unsafe extern "C" fn(Gpu, c_int, *mut sys::nvmlFieldValue_t) -> Return = nvmlDeviceGetFieldValues;
 
     ECC_MODE: GetTwo<Gpu, u32, u32> = nvmlDeviceGetEccMode;
@@ -111,13 +118,13 @@ symbols! {
     GI_PROFILE_V: GetAt<Gpu, sys::nvmlGpuInstanceProfileInfo_v2_t> = nvmlDeviceGetGpuInstanceProfileInfoV;
     GI_PLACEMENTS: ListAt<Gpu, sys::nvmlGpuInstancePlacement_t> =
         nvmlDeviceGetGpuInstancePossiblePlacements_v2, ordinary code::INSUFFICIENT_SIZE;
-    GPU_INSTANCES: ListAt<Gpu, sys::nvmlGpuInstance_t> = nvmlDeviceGetGpuInstances, ordinary code::INSUFFICIENT_SIZE;
+    GPU_INSTANCES: ListAt<Gpu, sys::nvmlGpuInstance_t> = nvmlDeviceGetGpuInstances;
     GPU_INSTANCE: Get<sys::nvmlGpuInstance_t, sys::nvmlGpuInstanceInfo_t> = nvmlGpuInstanceGetInfo;
     CI_PROFILE: unsafe extern "C" fn(
         sys::nvmlGpuInstance_t, u32, u32, *mut sys::nvmlComputeInstanceProfileInfo_t,
     ) -> Return = nvmlGpuInstanceGetComputeInstanceProfileInfo;
     COMPUTE_INSTANCES: ListAt<sys::nvmlGpuInstance_t, sys::nvmlComputeInstance_t> =
-        nvmlGpuInstanceGetComputeInstances, ordinary code::INSUFFICIENT_SIZE;
+        nvmlGpuInstanceGetComputeInstances;
     COMPUTE_INSTANCE: Get<sys::nvmlComputeInstance_t, sys::nvmlComputeInstanceInfo_t> =
         nvmlComputeInstanceGetInfo_v2;
 

@@ -19,8 +19,8 @@ use crate::raw::{handle, symbol};
 pub(crate) struct MigReader {
     mode: Option<MigMode>,
     profiles: Option<Vec<MigProfile>>,
-    /// Compute instance profile ids by GPU instance profile id.
-    compute_profiles: BTreeMap<u32, Vec<u32>>,
+    /// Compute instance profiles, and how many of each fit, by GPU instance profile.
+    compute_profiles: BTreeMap<u32, Vec<(u32, u32)>>,
 }
 
 impl MigReader {
@@ -88,7 +88,7 @@ impl MigReader {
         let mut instances = Vec::new();
         for profile in profiles {
             let handles = match asked.ask(symbol::GPU_INSTANCES.name, profile.id, |calls, device| {
-                calls.gpu_instances(device, profile.id)
+                calls.gpu_instances(device, profile.id, profile.max_instances)
             }) {
                 Reading::Supported(handles) => handles,
                 Reading::Unsupported(_) => continue,
@@ -110,9 +110,9 @@ impl MigReader {
     fn instance(&mut self, asked: &Asked<'_>, handle: handle::GpuInstance) -> Result<GpuInstance, Answer> {
         let info = named(symbol::GPU_INSTANCE.name, asked.calls.get(&symbol::GPU_INSTANCE, handle))?;
         let mut compute_instances = Vec::new();
-        for profile in self.compute_profiles(asked, handle, info.profileId)? {
+        for (profile, most) in self.compute_profiles(asked, handle, info.profileId)? {
             let call = symbol::COMPUTE_INSTANCES.name;
-            for compute in named(call, asked.calls.compute_instances(handle, profile))? {
+            for compute in named(call, asked.calls.compute_instances(handle, profile, most))? {
                 compute_instances.push(compute_instance(asked, compute)?);
             }
         }
@@ -125,26 +125,26 @@ impl MigReader {
         })
     }
 
-    /// Ids of the compute instance profiles of a GPU instance profile, asked once.
+    /// The compute instance profiles of a GPU instance profile, asked once.
     fn compute_profiles(
         &mut self,
         asked: &Asked<'_>,
         instance: handle::GpuInstance,
         profile_id: u32,
-    ) -> Result<Vec<u32>, Answer> {
+    ) -> Result<Vec<(u32, u32)>, Answer> {
         if let Some(known) = self.compute_profiles.get(&profile_id) {
             return Ok(known.clone());
         }
         let mut ids = Vec::new();
         for number in 0..COMPUTE_INSTANCE_PROFILE_COUNT {
             match asked.calls.compute_profile(instance, number) {
-                Ok(info) => ids.push(info.id),
+                Ok(info) => ids.push((info.id, info.instanceCount)),
                 Err(cause) if code::is_unsupported(cause) => {}
                 Err(cause) => return Err(Answer { call: symbol::CI_PROFILE.name, cause }),
             }
         }
         ids.sort_unstable();
-        ids.dedup();
+        ids.dedup_by_key(|(id, _)| *id);
         self.compute_profiles.insert(profile_id, ids.clone());
         Ok(ids)
     }

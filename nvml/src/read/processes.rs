@@ -5,7 +5,7 @@ use gpulet_inventory::process::{GpuProcess, ProcessKind};
 use gpulet_inventory::reading::Reading;
 use nvml_wrapper_sys::bindings as sys;
 
-use super::{Asked, Gpu};
+use super::{Asked, Gpu, or};
 use crate::plausible;
 use crate::raw::symbol::{self, List, Symbol};
 
@@ -18,15 +18,15 @@ pub(crate) fn read(
     buffer: &mut Vec<sys::nvmlProcessInfo_t>,
 ) -> Reading<Vec<GpuProcess>> {
     let kinds = [
-        (ProcessKind::Compute, &symbol::COMPUTE_PROCESSES),
-        (ProcessKind::Graphics, &symbol::GRAPHICS_PROCESSES),
-        (ProcessKind::Mps, &symbol::MPS_PROCESSES),
+        (ProcessKind::Compute, &symbol::COMPUTE_PROCESSES, &symbol::COMPUTE_PROCESSES_V2),
+        (ProcessKind::Graphics, &symbol::GRAPHICS_PROCESSES, &symbol::GRAPHICS_PROCESSES_V2),
+        (ProcessKind::Mps, &symbol::MPS_PROCESSES, &symbol::MPS_PROCESSES_V2),
     ];
     let mut processes = Vec::new();
     let mut refusal = None;
     let mut supported = false;
-    for (kind, symbol) in kinds {
-        match list(asked, symbol, buffer) {
+    for (kind, symbol, older) in kinds {
+        match or(list(asked, symbol, buffer), || list(asked, older, buffer)) {
             Reading::Supported(()) => {
                 supported = true;
                 processes.extend(buffer.iter().map(|info| process(info, kind)));

@@ -1,0 +1,214 @@
+//! GPUs that are lost, and states in which the driver cannot be opened.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use gpulet_inventory::snapshot::{Condition, DownReason, Driver, NodeGpus};
+use gpulet_nvml::event::EventKind;
+use gpulet_simulator::command::Command;
+use gpulet_simulator::state::Effect;
+use support::{Rig, all_up, failures, sample, value};
+
+fn up_without(gpus: &NodeGpus, lost: usize) -> bool {
+    let up =
+        |gpu: &gpulet_inventory::snapshot::GpuState| gpu.condition == Condition::Up && gpu.sample.is_some();
+    gpus.gpus.iter().enumerate().all(|(at, gpu)| up(gpu) == (at != lost))
+}
+
+#[tokio::test]
+async fn one_gpu_lost_costs_that_gpu_only() {
+    let rig = Rig::new("dgx-h100");
+    let mut events = rig.driver.events();
+    let before = rig.tick().await;
+    rig.command(Command::Lose { gpu: 3 });
+    let lost = rig.tick_until(|gpus| gpus.gpus[3].xids.get(&79) == Some(&1)).await;
+    assert_eq!(lost.gpus.len(), 8);
+    assert!(up_without(&lost, 3), "{:?}", lost.gpus[3].condition);
+    assert!(matches!(lost.gpus[3].condition, Condition::Down(DownReason::Lost(_))));
+    assert_eq!(lost.gpus[3].gpu.uuid, before.gpus[3].gpu.uuid);
+    assert!(matches!(&lost.driver, Driver::Up(info) if info.epoch == 1), "the driver stays open");
+    let event = events.recv().await.unwrap();
+    assert_eq!((event.kind, event.gpu_instance), (EventKind::Xid(79), None));
+    assert_eq!(event.gpu, before.gpus[3].gpu.uuid);
+    // It asks a lost GPU one question a tick, not eighty.
+    let again = rig.tick().await;
+    assert!(up_without(&again, 3));
+    rig.command(Command::Restore { gpu: 3 });
+    let back = rig.tick_until(|gpus| all_up(gpus, 8)).await;
+    assert_eq!(back.gpus[3].xids.get(&79), Some(&1), "XIDs are counted on");
+}
+
+#[tokio::test]
+async fn the_only_gpus_being_lost_does_not_become_a_loop_of_reopening() {
+    let rig = Rig::new("l40s-4x");
+    let start = Instant::now();
+    rig.tick_at(start).await;
+    for gpu in 0..4 {
+        rig.command(Command::Lose { gpu });
+    }
+    let mut opens = 0;
+    for second in 1..=100 {
+        let gpus = rig.tick_at(start + Duration::from_secs(second)).await;
+        assert_eq!(gpus.gpus.len(), 4);
+        let lost = |gpu: &gpulet_inventory::snapshot::GpuState| gpu.condition.down_reason() == Some("Lost");
+        assert!(gpus.gpus.iter().all(lost), "{:?}", gpus.gpus[0].condition);
+        opens = gpus.calls.opens;
+    }
+    // At seconds 1, 3, 7, 15, 31 and 63: 1 s, 2 s, 4 s, 8 s, 16 s, 32 s apart.
+    assert!((5..=9).contains(&opens), "opened {opens} times");
+    for gpu in 0..4 {
+        rig.command(Command::Restore { gpu });
+    }
+    assert!(all_up(&rig.tick_at(start + Duration::from_secs(400)).await, 4));
+}
+
+#[tokio::test]
+async fn a_gpu_that_must_be_reset_says_so() {
+    let rig = Rig::new("l40s-4x");
+    rig.tick().await;
+    let fault = rig.command(Command::SetFault { gpu: Some(2), symbol: None, effect: Effect::Return(16) });
+    let gpus = rig.tick().await;
+    assert!(up_without(&gpus, 2));
+    assert!(matches!(gpus.gpus[2].condition, Condition::Down(DownReason::ResetRequired(_))), "{fault:?}");
+}
+
+#[tokio::test]
+async fn a_gpu_on_which_every_call_fails_is_down() {
+    let rig = Rig::new("l40s-4x");
+    rig.tick().await;
+    rig.command(Command::SetFault { gpu: Some(2), symbol: None, effect: Effect::Return(999) });
+    let gpus = rig.tick().await;
+    assert!(up_without(&gpus, 2));
+    assert!(matches!(gpus.gpus[2].condition, Condition::Down(DownReason::Failed(_))));
+}
+
+#[tokio::test]
+async fn impossible_values_are_not_told() {
+    let rig = Rig::new("l40s-4x");
+    rig.tick().await;
+    let before = rig.tick().await.calls;
+    let gpus = rig.tick().await;
+    // Nothing of a healthy node is implausible or blank.
+    for (call, reasons) in &gpus.calls.failed {
+        assert!(
+            !reasons.contains_key("IMPLAUSIBLE") && !reasons.contains_key("BLANK"),
+            "{call}: {reasons:?}"
+        );
+    }
+    assert!(gpus.calls.made > before.made);
+}
+
+fn down(gpus: &NodeGpus) -> (&'static str, String, String) {
+    match &gpus.driver {
+        Driver::Down(down) => (down.reason, down.message.clone(), down.remedy.clone()),
+        Driver::Up(info) => panic!("{info:?}"),
+    }
+}
+
+#[tokio::test]
+async fn no_library_is_a_state_that_names_what_was_tried() {
+    let rig = Rig::with("l40s-4x", |options| {
+        options.library = None;
+        options.host_root = "/nonexistent".into();
+    });
+    let (reason, message, remedy) = down(&rig.tick().await);
+    assert_eq!(reason, "LibraryNotFound");
+    assert!(message.contains("libnvidia-ml.so.1"), "{message}");
+    assert!(message.contains("/nonexistent/run/nvidia/driver/usr/lib64/libnvidia-ml.so.1"), "{message}");
+    assert!(remedy.contains("--nvml-library"), "{remedy}");
+}
+
+#[tokio::test]
+async fn the_library_of_a_driver_container_is_found() {
+    let root = support::directory();
+    let place = root.path().join("run/nvidia/driver/usr/lib64");
+    std::fs::create_dir_all(&place).unwrap();
+    std::fs::write(place.join("libnvidia-ml.so.1"), "not a library").unwrap();
+    let rig = Rig::with("cpu-only", |options| {
+        options.library = None;
+        options.host_root = root.path().to_owned();
+    });
+    let (reason, message, _) = down(&rig.tick().await);
+    assert_eq!(reason, "LibraryUnusable");
+    assert!(message.contains("run/nvidia/driver/usr/lib64/libnvidia-ml.so.1"), "{message}");
+}
+
+#[tokio::test]
+async fn a_library_that_is_another_is_unusable() {
+    let libc = std::fs::read_to_string("/proc/self/maps")
+        .unwrap()
+        .lines()
+        .find_map(|line| {
+            line.split_once('/').map(|(_, path)| format!("/{path}")).filter(|p| p.contains("libc.so"))
+        })
+        .unwrap();
+    let rig = Rig::with("cpu-only", |options| options.library = Some(libc.clone().into()));
+    let (reason, message, _) = down(&rig.tick().await);
+    assert_eq!(reason, "LibraryUnusable");
+    assert!(message.contains(&libc) && message.contains("nvmlInit"), "{message}");
+}
+
+#[tokio::test]
+async fn states_of_the_driver_are_told_apart_and_left_again() {
+    let rig = Rig::new("l40s-4x");
+    let start = Instant::now();
+    rig.command(Command::UnloadDriver { force: false });
+    let (reason, message, remedy) = down(&rig.tick_at(start).await);
+    assert_eq!(reason, "DriverNotLoaded");
+    assert!(message.contains("libnvidia-ml.so.1") && remedy.contains("modprobe"), "{message}; {remedy}");
+
+    rig.command(Command::LoadDriver { version: None });
+    rig.command(Command::Permission { denied: true });
+    // Not tried again before its time.
+    let early = rig.tick_at(start + Duration::from_millis(999)).await;
+    assert_eq!(down(&early).0, "DriverNotLoaded");
+    let denied = rig.tick_at(start + Duration::from_secs(1)).await;
+    assert_eq!(down(&denied).0, "NoPermission");
+    assert_eq!(failures(&denied, "nvmlInitWithFlags", "NO_PERMISSION"), 1);
+
+    rig.command(Command::Permission { denied: false });
+    let mismatch = rig.fault(None, "nvmlInitWithFlags", Effect::Return(18));
+    assert_eq!(down(&rig.tick_at(start + Duration::from_secs(3)).await).0, "VersionMismatch");
+    rig.clear(mismatch);
+    let unknown = rig.fault(None, "nvmlInitWithFlags", Effect::Return(999));
+    assert_eq!(down(&rig.tick_at(start + Duration::from_secs(7)).await).0, "Unknown");
+    rig.clear(unknown);
+    let open = rig.tick_at(start + Duration::from_secs(15)).await;
+    assert!(all_up(&open, 4), "{:?}", open.driver);
+    assert_eq!(open.calls.opens, 1);
+}
+
+#[tokio::test]
+async fn an_older_driver_is_read_by_older_calls_and_not_asked_for_what_it_lacks() {
+    let rig = Rig::new("dgx-h100");
+    rig.command(Command::UnloadDriver { force: false });
+    rig.command(Command::LoadDriver { version: Some("470.256.02".into()) });
+    rig.work();
+    let first = rig.tick().await;
+    assert!(all_up(&first, 8));
+    let truth = rig.node.state();
+    let (state, now) = (sample(&first.gpus[0]), &truth.gpus[0].now);
+    let memory = value(&state.memory);
+    assert_eq!(memory.reserved, None);
+    assert_eq!(
+        memory.used,
+        now.memory_used_bytes + truth.gpus[0].board.reserved_bytes,
+        "reserved counts as used"
+    );
+    assert_eq!(value(&state.clock.event_reasons), now.clocks_event_reasons);
+    assert_eq!(
+        value(&state.clock.held.hw_thermal),
+        truth.gpus[0].count.clocks_held_ns[3],
+        "field 252, not 270"
+    );
+    assert_eq!(value(&state.processes).len(), truth.gpus[0].processes.len());
+    assert_eq!(failures(&first, "nvmlDeviceGetMemoryInfo_v2", "NO_SYMBOL"), 8);
+    assert_eq!(failures(&first, "nvmlDeviceGetJpgUtilization", "NO_SYMBOL"), 8);
+    let mut last = rig.tick().await;
+    for _ in 0..3 {
+        last = rig.tick().await;
+    }
+    assert_eq!(last.calls.failed, first.calls.failed, "a missing symbol was looked for again");
+}

@@ -1,0 +1,187 @@
+//! Letting go of the driver and taking it up again, on request and when it is reloaded.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use gpulet_inventory::snapshot::{Driver, NodeGpus};
+use gpulet_nvml::QuiesceError;
+use gpulet_simulator::command::Command;
+use gpulet_simulator::state::Effect;
+use support::{Rig, all_up, is_unresponsive, open_files_below, sample, value};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn all_driver_down(gpus: &NodeGpus, count: usize) -> bool {
+    gpus.gpus.len() == count
+        && gpus
+            .gpus
+            .iter()
+            .all(|gpu| gpu.condition.down_reason() == Some("DriverDown") && gpu.sample.is_none())
+}
+
+fn version(gpus: &NodeGpus) -> (&str, u64) {
+    match &gpus.driver {
+        Driver::Up(info) => (&info.driver_version, info.epoch),
+        Driver::Down(down) => panic!("{down:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_driver_that_is_reloaded_is_opened_anew() {
+    let rig = Rig::new("l40s-4x");
+    let before = rig.tick().await;
+    assert_eq!(version(&before), ("580.105.08", 1));
+    rig.command(Command::UnloadDriver { force: true });
+    let start = Instant::now();
+    let gone = rig.tick_at(start).await;
+    assert_eq!(gone.driver.down_reason(), Some("DriverNotLoaded"));
+    assert!(all_driver_down(&gone, 4));
+    assert_eq!(gone.gpus[0].gpu.uuid, before.gpus[0].gpu.uuid);
+
+    rig.command(Command::LoadDriver { version: None });
+    let back = rig.tick_at(start + Duration::from_secs(1)).await;
+    assert!(all_up(&back, 4), "{:?}", back.driver);
+    assert_eq!(version(&back), ("580.105.08", 2));
+    assert_eq!(back.calls.stuck_threads, 0);
+}
+
+#[tokio::test]
+async fn a_reload_between_two_ticks_is_noticed() {
+    let rig = Rig::new("l40s-4x");
+    rig.tick().await;
+    rig.command(Command::UnloadDriver { force: true });
+    rig.command(Command::LoadDriver { version: None });
+    let gpus = rig.tick().await;
+    assert!(all_up(&gpus, 4), "{:?}", gpus.driver);
+    assert_eq!(version(&gpus).1, 2);
+}
+
+#[tokio::test]
+async fn an_upgrade_brings_the_new_versions_library_and_forgets_what_was_refused() {
+    let rig = Rig::new("dgx-h100");
+    rig.command(Command::UnloadDriver { force: false });
+    rig.command(Command::LoadDriver { version: Some("470.256.02".into()) });
+    let old = rig.tick().await;
+    assert_eq!(value(&sample(&old.gpus[0]).memory).reserved, None);
+    rig.command(Command::UnloadDriver { force: true });
+    rig.command(Command::LoadDriver { version: Some("580.105.08".into()) });
+    let new = rig.tick().await;
+    assert_eq!(version(&new), ("580.105.08", 2));
+    assert!(all_up(&new, 8));
+    assert!(value(&sample(&new.gpus[0]).memory).reserved.is_some());
+}
+
+#[tokio::test]
+async fn quiesce_lets_go_of_every_file_and_resume_comes_back() {
+    let rig = Rig::new("l40s-4x");
+    let dev = rig.node.host_root().join("dev");
+    rig.tick().await;
+    assert!(open_files_below(&dev).len() >= 5, "nvidiactl and four GPUs: {:?}", open_files_below(&dev));
+    assert!(!rig.node.driver_users().is_empty());
+
+    rig.driver.quiesce(PATIENCE).await.unwrap();
+    assert_eq!(open_files_below(&dev), Vec::<std::path::PathBuf>::new());
+    assert!(rig.node.driver_users().is_empty());
+    let quiet = rig.tick().await;
+    assert_eq!(quiet.driver.down_reason(), Some("Quiesced"));
+    assert!(all_driver_down(&quiet, 4));
+    // Now the driver can be unloaded without force, and loaded again.
+    rig.command(Command::UnloadDriver { force: false });
+    rig.command(Command::LoadDriver { version: None });
+    let still = rig.tick_at(Instant::now() + Duration::from_secs(3600)).await;
+    assert_eq!(still.driver.down_reason(), Some("Quiesced"), "it stays so until it is resumed");
+    assert_eq!(open_files_below(&dev), Vec::<std::path::PathBuf>::new());
+
+    rig.driver.resume().await;
+    assert!(all_up(&rig.tick().await, 4));
+}
+
+#[tokio::test]
+async fn quiesce_before_the_first_sample_keeps_it_closed() {
+    let rig = Rig::new("l40s-4x");
+    rig.driver.quiesce(PATIENCE).await.unwrap();
+    assert_eq!(rig.tick().await.driver.down_reason(), Some("Quiesced"));
+    rig.driver.resume().await;
+    assert!(all_up(&rig.tick().await, 4));
+}
+
+#[tokio::test]
+async fn quiesce_refuses_while_a_call_is_stuck_and_names_it() {
+    let rig = Rig::with_deadline("l40s-4x", Duration::from_secs(1));
+    rig.tick_until(|gpus| all_up(gpus, 4)).await;
+    let fault = rig.fault(Some(1), "nvmlDeviceGetPowerUsage", Effect::Block);
+    let stuck = rig.tick_until(|gpus| is_unresponsive(&gpus.gpus[1], "nvmlDeviceGetPowerUsage")).await;
+    let error = rig.driver.quiesce(Duration::from_millis(100)).await.unwrap_err();
+    let QuiesceError::Stuck { calls } = &error;
+    assert_eq!(calls.len(), 1, "{error}");
+    assert_eq!(
+        (calls[0].call, calls[0].gpu.as_ref()),
+        ("nvmlDeviceGetPowerUsage", Some(&stuck.gpus[1].gpu.uuid))
+    );
+    assert!(error.to_string().contains(stuck.gpus[1].gpu.uuid.as_str()), "{error}");
+    // Nothing was let go of: the others go on.
+    let gpus = rig.tick().await;
+    assert_eq!((gpus.gpus[0].condition.down_reason(), gpus.calls.opens), (None, 1));
+    rig.clear(fault);
+    rig.tick_until(|gpus| all_up(gpus, 4)).await;
+    rig.driver.quiesce(PATIENCE).await.unwrap();
+}
+
+#[tokio::test]
+async fn opening_that_hangs_is_told_and_ends_by_itself() {
+    let rig = Rig::with_deadline("l40s-4x", Duration::from_millis(500));
+    let fault = rig.fault(None, "nvmlInitWithFlags", Effect::Block);
+    for _ in 0..3 {
+        let start = Instant::now();
+        let gpus = rig.tick().await;
+        assert!(start.elapsed() < Duration::from_secs(5));
+        assert_eq!(gpus.driver.down_reason(), Some("Unresponsive"));
+        let Driver::Down(down) = &gpus.driver else { panic!() };
+        assert!(down.message.contains("nvmlInitWithFlags"), "{}", down.message);
+        assert_eq!(gpus.calls.stuck_threads, 1, "one thread opens, however often it is asked for");
+    }
+    assert!(rig.driver.quiesce(Duration::from_millis(50)).await.is_err());
+    rig.clear(fault);
+    rig.tick_until(|gpus| all_up(gpus, 4)).await;
+}
+
+#[tokio::test]
+async fn too_many_stuck_threads_end_reopening_until_they_return() {
+    let rig = Rig::with("l40s-4x", |options| {
+        options.deadline = Duration::from_secs(1);
+        options.max_stuck_threads = 1;
+    });
+    rig.tick_until(|gpus| all_up(gpus, 4)).await;
+    let fault = rig.fault(Some(1), "nvmlDeviceGetPowerUsage", Effect::Block);
+    rig.tick_until(|gpus| is_unresponsive(&gpus.gpus[1], "nvmlDeviceGetPowerUsage")).await;
+    // The rest of the driver goes away under it; the thread that hangs stays behind.
+    for gpu in [0, 2, 3] {
+        rig.command(Command::SetFault { gpu: Some(gpu), symbol: None, effect: Effect::Return(1) });
+    }
+    let refused = rig.tick_until(|gpus| gpus.driver.down_reason() == Some("TooManyStuckThreads")).await;
+    assert!(all_driver_down(&refused, 4));
+    assert_eq!(refused.calls.stuck_threads, 1);
+    rig.command(Command::ClearFault { id: None });
+    let _ = fault;
+    let start = Instant::now();
+    let back = rig.tick_until(|gpus| all_up(gpus, 4)).await;
+    assert_eq!(back.calls.stuck_threads, 0, "after {:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn a_dropped_driver_lets_go_of_its_files() {
+    let rig = Rig::new("l40s-4x");
+    rig.tick().await;
+    let dev = rig.node.host_root().join("dev");
+    assert!(!open_files_below(&dev).is_empty());
+    let Rig { driver, node, .. } = rig;
+    drop(driver);
+    let start = Instant::now();
+    while !open_files_below(&dev).is_empty() {
+        assert!(start.elapsed() < PATIENCE);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    drop(node);
+}

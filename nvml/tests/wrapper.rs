@@ -1,0 +1,91 @@
+//! What nvml-wrapper 0.13 gets wrong, each beside what this crate makes of it. When one of these fails because the
+//! wrapper is right, its fault has been mended and ours can be simplified.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+
+mod support;
+
+use gpulet_inventory::link::RemoteKind;
+use gpulet_simulator::command::Command;
+use nvml_wrapper::Nvml;
+use nvml_wrapper::enum_wrappers::nv_link::IntDeviceType;
+use nvml_wrapper::enums::device::SampleValue;
+use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::structs::device::FieldId;
+use support::{Rig, sample, value};
+
+fn wrapper(rig: &Rig) -> Nvml {
+    Nvml::builder().lib_path(rig.node.library().as_os_str()).init().unwrap()
+}
+
+#[tokio::test]
+async fn wrapper_possible_placements_are_always_empty() {
+    let rig = Rig::new("dgx-h100");
+    let gpus = rig.tick().await;
+    let ours = value(&value(&sample(&gpus.gpus[0]).mig).profiles);
+    assert!(!ours.is_empty());
+    let nvml = wrapper(&rig);
+    let device = nvml.device_by_index(0).unwrap();
+    for profile in &ours {
+        assert!(!value(&profile.placements).is_empty());
+        assert!(device.possible_placements(profile.id).unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn wrapper_remote_device_type_is_always_unknown() {
+    let rig = Rig::new("dgx-h100");
+    let gpus = rig.tick().await;
+    let ours = value(&sample(&gpus.gpus[0]).nvlinks);
+    assert_eq!(value(&ours[0].remote_kind), RemoteKind::Switch);
+    let nvml = wrapper(&rig);
+    let device = nvml.device_by_index(0).unwrap();
+    assert!(matches!(device.link_wrapper_for(0).remote_device_type(0), Ok(IntDeviceType::Unknown)));
+}
+
+#[tokio::test]
+async fn wrapper_field_values_are_those_of_scope_0_only() {
+    let rig = Rig::new("dgx-h100");
+    rig.work();
+    rig.command(Command::Link { gpu: 0, link: 0, up: false });
+    rig.work();
+    let gpus = rig.tick().await;
+    let ours = value(&sample(&gpus.gpus[0]).nvlinks);
+    let (first, second) = (value(&ours[0].transmitted_bytes), value(&ours[1].transmitted_bytes));
+    assert_ne!(first, second, "link 0 was down for a while");
+    let nvml = wrapper(&rig);
+    let device = nvml.device_by_index(0).unwrap();
+    // The same field twice is twice the same link: there is no way to name another.
+    let theirs = device.field_values_for(&[FieldId(138), FieldId(138)]).unwrap();
+    let kib: Vec<u64> = theirs
+        .into_iter()
+        .map(|entry| match entry.unwrap().value.unwrap() {
+            SampleValue::U64(kib) => kib,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(kib, [first / 1024, first / 1024]);
+}
+
+#[tokio::test]
+async fn wrapper_believes_the_type_of_the_memory_temperature() {
+    let rig = Rig::new("dgx-h100");
+    let gpus = rig.tick().await;
+    let truth = rig.node.state().gpus[0].now.memory_temperature_c;
+    assert_eq!(value(&sample(&gpus.gpus[0]).temperature.memory), truth);
+    let nvml = wrapper(&rig);
+    let device = nvml.device_by_index(0).unwrap();
+    let theirs = device.field_values_for(&[FieldId(82)]).unwrap().remove(0).unwrap().value.unwrap();
+    assert!(matches!(theirs, SampleValue::F64(celsius) if celsius < 1e-300), "{theirs:?}");
+}
+
+#[tokio::test]
+async fn wrapper_has_no_memory_of_an_older_driver() {
+    let rig = Rig::new("l40s-4x");
+    rig.command(Command::UnloadDriver { force: false });
+    rig.command(Command::LoadDriver { version: Some("470.256.02".into()) });
+    let gpus = rig.tick().await;
+    assert!(value(&sample(&gpus.gpus[0]).memory).total > 0);
+    let nvml = wrapper(&rig);
+    let device = nvml.device_by_index(0).unwrap();
+    assert!(matches!(device.memory_info(), Err(NvmlError::FailedToLoadSymbol(_))));
+}
