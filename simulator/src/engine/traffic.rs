@@ -45,8 +45,8 @@ impl Wiring {
         };
         match &node.description().nvlink {
             None => {}
-            Some(Described::Switched(counts)) => wiring.to_switches(&switches(node), counts),
-            Some(Described::HiddenSwitches(links)) => wiring.to_hidden_switches(count(*links)),
+            Some(Described::Switched(counts)) => wiring.wire_switches(&switches(node), counts),
+            Some(Described::HiddenSwitches(links)) => wiring.wire_hidden_switches(count(*links)),
             Some(Described::Direct(pairs)) => {
                 for pair in pairs {
                     wiring.join(node, count(pair.gpus.0), count(pair.gpus.1), count(pair.links));
@@ -66,7 +66,7 @@ impl Wiring {
         *self.peers.get(gpu)?.get(link)?
     }
 
-    fn to_switches(&mut self, switches: &[PciAddress], counts: &[u32]) {
+    fn wire_switches(&mut self, switches: &[PciAddress], counts: &[u32]) {
         self.switched = true;
         let ends = switches.iter().zip(counts);
         let ends: Vec<PciAddress> = ends
@@ -82,7 +82,7 @@ impl Wiring {
         }
     }
 
-    fn to_hidden_switches(&mut self, count: usize) {
+    fn wire_hidden_switches(&mut self, count: usize) {
         self.switched = true;
         for link in self.links.iter_mut().flat_map(|links| links.iter_mut().take(count)) {
             // Nothing is known of a switch outside the node but that it is one.

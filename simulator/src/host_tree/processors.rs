@@ -38,26 +38,19 @@ fn cpus(tree: &mut Tree, node: &Node) {
     tree.file(directory.join("offline"), "\n");
     tree.file(directory.join("kernel_max"), 8191);
     let mut cores: BTreeMap<(u32, u32), Vec<u32>> = BTreeMap::new();
-    let mut packages: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for number in 0..count {
         let at = cpu.thread(number);
         cores.entry((at.package, at.core)).or_default().push(number);
-        packages.entry(at.package).or_default().push(number);
     }
-    let list = |cpus: Option<&Vec<u32>>| cpus.into_iter().flatten().copied().collect::<CpuSet>().to_string();
+    // Of the many files about a CPU's place only those that say something of their own: a large machine has hundreds
+    // of CPUs, and each file costs time when a node starts.
     for number in 0..count {
         let at = cpu.thread(number);
+        let siblings: CpuSet = cores.get(&(at.package, at.core)).into_iter().flatten().copied().collect();
         let topology = directory.join(format!("cpu{number}/topology"));
-        let (siblings, package) = (list(cores.get(&(at.package, at.core))), list(packages.get(&at.package)));
         tree.file(topology.join("core_id"), at.core);
         tree.file(topology.join("physical_package_id"), at.package);
-        tree.file(topology.join("die_id"), 0);
-        for file in ["thread_siblings_list", "core_cpus_list"] {
-            tree.file(topology.join(file), &siblings);
-        }
-        for file in ["core_siblings_list", "package_cpus_list"] {
-            tree.file(topology.join(file), &package);
-        }
+        tree.file(topology.join("thread_siblings_list"), siblings);
     }
 }
 
@@ -70,9 +63,7 @@ fn numa_node(tree: &mut Tree, numa: &NumaDescription) {
     tree.file(directory.join("distance"), distances.join(" "));
     tree.file(directory.join("meminfo"), meminfo(numa));
     for cpu in numa.cpus.iter() {
-        let cpu_directory = format!("sys/devices/system/cpu/cpu{cpu}");
-        tree.link(format!("{cpu_directory}/{name}"), &directory);
-        tree.link(directory.join(format!("cpu{cpu}")), cpu_directory);
+        tree.link(format!("sys/devices/system/cpu/cpu{cpu}/{name}"), &directory);
     }
     if numa.memory.0 == 0 {
         return;

@@ -184,7 +184,7 @@ fn processors_and_numa_nodes_are_as_linux_shows_them() {
     assert_eq!(written.read("sys/devices/system/cpu/cpu168/topology/core_id"), "0");
     assert!(written.read("sys/devices/system/node/node0/meminfo").contains("MemTotal:       1073741824 kB"));
     assert_eq!(written.read("sys/devices/system/node/node0/hugepages/hugepages-2048kB/nr_hugepages"), "0");
-    assert!(written.path("sys/devices/system/node/node1/cpu56/topology").is_dir());
+    assert!(written.path("sys/devices/system/cpu/cpu56/node1/cpulist").is_file());
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use super::HostTreeError;
@@ -57,7 +58,19 @@ impl Tree {
     /// Makes what is planned below `root`. What is there already and equal is not touched, so that open files and
     /// watchers notice nothing.
     pub(super) fn make(&self, root: &Path) -> Result<(), HostTreeError> {
-        self.0.iter().try_for_each(|(at, entry)| make(&root.join(at), entry))
+        // Entries are in order, so those of one directory come together and it is asked for once.
+        let mut directory = None;
+        for (at, entry) in &self.0 {
+            let above = at.parent();
+            if directory != above {
+                let path = root.join(above.unwrap_or(Path::new("")));
+                fs::create_dir_all(&path)
+                    .map_err(|source| HostTreeError::new("create directory", &path, source))?;
+                directory = above;
+            }
+            make(&root.join(at), entry)?;
+        }
+        Ok(())
     }
 }
 
@@ -71,33 +84,39 @@ fn relative(at: &Path, to: &Path) -> PathBuf {
 }
 
 fn make(path: &Path, entry: &Entry) -> Result<(), HostTreeError> {
-    let failed = |operation| move |source| HostTreeError::new(operation, path, source);
-    if let Some(above) = path.parent() {
-        fs::create_dir_all(above).map_err(failed("create the directory of"))?;
-    }
-    match entry {
-        Entry::Directory => fs::create_dir_all(path).map_err(failed("create directory")),
-        Entry::File(content) => match fs::read(path) {
-            Ok(present) if present == content.as_bytes() => Ok(()),
-            _ => replace(path, content).map_err(failed("write")),
-        },
-        Entry::Link(target) => match fs::read_link(path) {
-            Ok(present) if present == *target => Ok(()),
-            Ok(_) => fs::remove_file(path)
-                .and_then(|()| std::os::unix::fs::symlink(target, path))
-                .map_err(failed("replace link")),
-            Err(_) => std::os::unix::fs::symlink(target, path).map_err(failed("create link")),
-        },
-    }
+    let (operation, made) = match entry {
+        Entry::Directory => ("create directory", fs::create_dir_all(path)),
+        Entry::File(content) => ("write", file(path, content)),
+        Entry::Link(target) => ("create link", link(path, target)),
+    };
+    made.map_err(|source| HostTreeError::new(operation, path, source))
 }
 
-/// Puts a file in place in one step, so that no one reads half of it.
-fn replace(path: &Path, content: &str) -> io::Result<()> {
+/// Makes a file, or puts one of other content in place in one step, so that no one reads half of it.
+fn file(path: &Path, content: &str) -> io::Result<()> {
+    match fs::OpenOptions::new().write(true).create_new(true).open(path) {
+        Ok(mut new) => return new.write_all(content.as_bytes()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(error),
+    }
+    if fs::read(path)? == content.as_bytes() {
+        return Ok(());
+    }
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let new = path.with_file_name(name);
     fs::write(&new, content)?;
     fs::rename(&new, path)
+}
+
+fn link(path: &Path, target: &Path) -> io::Result<()> {
+    match symlink(target, path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match fs::read_link(path)? == target {
+            true => Ok(()),
+            false => fs::remove_file(path).and_then(|()| symlink(target, path)),
+        },
+        made => made,
+    }
 }
 
 /// Removes what is at `path`, whatever it is; nothing there is fine.

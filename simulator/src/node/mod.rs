@@ -1,25 +1,43 @@
 //! Nodes as described in YAML: what hardware there is.
+//!
+//! The smallest description with a GPU:
+//! ```yaml
+//! about: One T4
+//! driver: 580.105.08
+//! cpu: {model: Any, packages: 1, cores-per-package: 4, threads-per-core: 2}
+//! numa:
+//! - {id: 0, cpus: 0-7, memory: 16GiB, distances: [10]}
+//! pci:
+//! - root: 0000:00
+//!   numa: 0
+//!   devices:
+//!   - bridge: {at: 00:01.0, devices: [gpu: {at: 01:00.0, board: t4}]}
+//! ```
+//! The way of a description: text, [`description::Description`], a walk through its PCIe tree ([`tree`]), boards
+//! ([`board`]), the check that all goes together; then it is a [`Node`]. All that is wrong is told at once.
 
 pub mod board;
+mod boards;
 mod check;
 pub mod description;
 pub mod driver;
 pub(crate) mod mig;
 pub mod problem;
+pub mod processors;
 #[cfg(test)]
 mod tests;
 pub mod tree;
 pub mod units;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use self::board::Board;
+use self::boards::Boards;
 use self::check::Check;
-use self::description::{CpuDescription, Description, GpuDescription, NumaDescription, Numbering};
-use self::problem::{Fault, Problem};
-use self::tree::{Function, Kind, Walk};
+use self::description::{Description, GpuDescription, NumaDescription};
+use self::problem::Problem;
+use self::tree::{Function, Walk};
 
 /// The nodes that come with the simulator.
 const SHIPPED: &[(&str, &str)] = &[
@@ -142,9 +160,7 @@ impl Node {
     pub fn parse(name: &str, file: &str, text: &str, directory: &Path) -> Result<Self, NodeError> {
         let description: Description = serde_saphyr::from_str(text)
             .map_err(|source| NodeError::Syntax { file: file.to_owned(), source: Box::new(source) })?;
-        let mut boards = Boards { directory, loaded: BTreeMap::new() };
-        let names = board_names(&description);
-        names.iter().for_each(|name| boards.load(name));
+        let boards = Boards::of(&description, directory);
         let max = |name: &str| boards.get(name).map(|board| (board.pcie.generation, board.pcie.width));
         let walk = Walk::through(&description.pci, &max);
         let (functions, mut problems) = (walk.functions, walk.problems);
@@ -183,119 +199,5 @@ impl Description {
         let mut nodes: Vec<_> = self.numa.iter().collect();
         nodes.sort_by_key(|node| node.id);
         nodes
-    }
-}
-
-/// Where a hardware thread is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Thread {
-    /// Package.
-    pub package: u32,
-    /// Core within its package.
-    pub core: u32,
-    /// Thread within its core.
-    pub thread: u32,
-}
-
-impl CpuDescription {
-    /// Hardware threads in all.
-    pub fn count(&self) -> u64 {
-        let cores = u64::from(self.packages).saturating_mul(u64::from(self.cores_per_package));
-        cores.saturating_mul(u64::from(self.threads_per_core))
-    }
-
-    /// Where CPU number `cpu` is.
-    pub fn thread(&self, cpu: u32) -> Thread {
-        let (per_package, threads) = (self.cores_per_package.max(1), self.threads_per_core.max(1));
-        let cores = self.packages.saturating_mul(per_package).max(1);
-        let (core, thread) = match self.numbering {
-            Numbering::CoresFirst => (cpu % cores, cpu / cores),
-            Numbering::ThreadsAdjacent => (cpu / threads, cpu % threads),
-        };
-        Thread { package: core / per_package, core: core % per_package, thread }
-    }
-}
-
-fn board_names(description: &Description) -> Vec<String> {
-    let max = |_: &str| None;
-    let mut names: Vec<_> = Walk::through(&description.pci, &max)
-        .functions
-        .into_iter()
-        .filter_map(|function| match function.kind {
-            Kind::Gpu(gpu) => Some(gpu.board),
-            _ => None,
-        })
-        .collect();
-    names.sort();
-    names.dedup();
-    names
-}
-
-/// The boards that a description names.
-struct Boards<'a> {
-    directory: &'a Path,
-    loaded: BTreeMap<String, Result<Arc<Board>, Vec<Fault>>>,
-}
-
-impl Boards<'_> {
-    fn get(&self, name: &str) -> Option<&Arc<Board>> {
-        self.loaded.get(name).and_then(|board| board.as_ref().ok())
-    }
-
-    fn load(&mut self, name: &str) {
-        let text = match board::shipped_text(name) {
-            Some(text) => Ok(text.to_owned()),
-            None if name.ends_with(".yaml") || name.ends_with(".yml") => {
-                std::fs::read_to_string(self.directory.join(name))
-                    .map_err(|error| Fault::Board { board: name.to_owned(), problem: error.to_string() })
-            }
-            None => {
-                let known = board::shipped().collect::<Vec<_>>().join(", ");
-                Err(Fault::UnknownBoard { board: name.to_owned(), known })
-            }
-        };
-        let board = text.map_err(|fault| vec![fault]).and_then(|text| read_board(name, &text));
-        self.loaded.insert(name.to_owned(), board.map(Arc::new));
-    }
-
-    /// Every GPU with its board, in PCI order.
-    fn fit(&self, functions: &[Function], problems: &mut Vec<Problem>) -> Vec<Gpu> {
-        let mut found = Vec::new();
-        for function in functions {
-            let Kind::Gpu(gpu) = &function.kind else { continue };
-            match self.loaded.get(&gpu.board) {
-                Some(Ok(board)) => {
-                    let wanted = gpu.mig.iter();
-                    problems.extend(
-                        wanted.flat_map(|mig| mig::problems(board, &gpu.board, mig, &function.place)),
-                    );
-                    found.push((gpu, board, function));
-                }
-                Some(Err(faults)) => {
-                    let place = format!("{}.board", function.place);
-                    problems
-                        .extend(faults.iter().map(|f| Problem { place: place.clone(), fault: f.clone() }));
-                }
-                None => {}
-            }
-        }
-        found.sort_by_key(|(gpu, ..)| gpu.at);
-        let numbered = (0..).zip(found).map(|(index, (gpu, board, function))| Gpu {
-            description: gpu.clone(),
-            board: Arc::clone(board),
-            function: function.clone(),
-            minor: gpu.minor.unwrap_or(index),
-        });
-        numbered.collect()
-    }
-}
-
-fn read_board(name: &str, text: &str) -> Result<Board, Vec<Fault>> {
-    let wrong = |problem: String| Fault::Board { board: name.to_owned(), problem };
-    let board: Board = serde_saphyr::from_str(text).map_err(|error| vec![wrong(error.to_string())])?;
-    let problems = board.problems();
-    match problems.is_empty() {
-        true => Ok(board),
-        false => Err(problems.iter().map(|problem| wrong(problem.to_string())).collect()),
     }
 }

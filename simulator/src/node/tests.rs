@@ -1,3 +1,4 @@
+use super::problem::Fault;
 use super::*;
 
 fn parse(text: &str) -> Result<Node, NodeError> {
@@ -219,7 +220,7 @@ fn every_shipped_node_and_board_loads() {
         assert!(!node.description().about.is_empty());
     }
     for name in board::shipped() {
-        let board = read_board(name, board::shipped_text(name).unwrap()).unwrap();
+        let board = boards::read(name, board::shipped_text(name).unwrap()).unwrap();
         assert!(!board.name.is_empty());
         let text = SOUND
             .replacen("board: a100-sxm4-40gb}", &format!("board: {name}}}"), 1)
@@ -259,7 +260,7 @@ fn boards_of_seven_slices_have_the_published_grid() {
         ("h200-sxm-141gb", ["1g.18gb", "1g.18gb+me", "1g.35gb", "2g.35gb", "3g.71gb", "4g.71gb", "7g.141gb"]),
     ];
     for (name, profiles) in names {
-        let board = read_board(name, board::shipped_text(name).unwrap()).unwrap();
+        let board = boards::read(name, board::shipped_text(name).unwrap()).unwrap();
         let mig = board.mig.unwrap();
         assert_eq!(mig.slices, 8);
         let state = mig::profiles(&mig, &"580.105.08".parse().unwrap());
@@ -295,7 +296,7 @@ fn published_gigabytes(profile: &str) -> u64 {
 
 #[test]
 fn compute_instances_have_the_published_sizes() {
-    let board = read_board("a100", board::shipped_text("a100-sxm4-40gb").unwrap()).unwrap();
+    let board = boards::read("a100", board::shipped_text("a100-sxm4-40gb").unwrap()).unwrap();
     let state = mig::profiles(&board.mig.unwrap(), &"580.105.08".parse().unwrap());
     let sizes = |enumerator: u32| -> Vec<(u32, u32, u32, String)> {
         let compute = state[&enumerator].compute.iter();
@@ -319,11 +320,19 @@ fn compute_instances_have_the_published_sizes() {
 
 #[test]
 fn older_drivers_have_fewer_profiles() {
-    let board = read_board("a100", board::shipped_text("a100-sxm4-40gb").unwrap()).unwrap();
+    let board = boards::read("a100", board::shipped_text("a100-sxm4-40gb").unwrap()).unwrap();
     let names = |driver: &str| -> Vec<String> {
         let profiles = mig::profiles(board.mig.as_ref().unwrap(), &driver.parse().unwrap());
         profiles.into_values().map(|profile| profile.name).collect()
     };
     assert!(!names("470.256.02").contains(&"1g.10gb".to_owned()));
     assert!(names("525.60.13").contains(&"1g.10gb".to_owned()));
+}
+
+#[test]
+fn the_smallest_description_is_one() {
+    let lines = include_str!("mod.rs").lines().filter_map(|line| line.strip_prefix("//!"));
+    let inside = lines.skip_while(|line| line.trim() != "```yaml").skip(1).take_while(|line| line.trim() != "```");
+    let text: Vec<&str> = inside.map(|line| line.strip_prefix(' ').unwrap_or(line)).collect();
+    assert_eq!(parse(&text.join("\n")).unwrap().gpus().len(), 1);
 }
