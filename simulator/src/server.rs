@@ -28,7 +28,7 @@ use crate::node::{Node, NodeError};
 use crate::protocol::{Connection, Reply, Request, SOCKET_NAME};
 use crate::share::{self, PublishError, Publisher};
 use crate::simulated_node::SimulatedNode;
-use crate::state::NodeState;
+use crate::state::{MigState, NodeState};
 
 /// How often the clock moves, and at least how often the server shows that it runs.
 const TICK: Duration = Duration::from_millis(100);
@@ -158,24 +158,27 @@ struct Shown {
     lost: Vec<bool>,
     pcie: Vec<(u32, u32)>,
     processes: Vec<Vec<u32>>,
-    mig: Vec<Option<(bool, Vec<(u32, Vec<u32>)>)>>,
+    mig: Vec<Option<MigState>>,
 }
 
 impl Shown {
     fn of(state: &NodeState) -> Self {
         let gpus = || state.gpus.iter();
-        let instances = |mig: &crate::state::MigState| {
-            let ids = mig.instances.iter().map(|gi| (gi.id, gi.compute.iter().map(|ci| ci.id).collect()));
-            (mig.mode.0, ids.collect())
-        };
         Self {
             driver: state.driver.loaded.then(|| format!("{} {}", state.driver.load, state.driver.version)),
             lost: gpus().map(|gpu| gpu.lost).collect(),
             pcie: gpus().map(|gpu| (gpu.now.pcie_generation, gpu.now.pcie_width)).collect(),
             processes: gpus().map(|gpu| gpu.processes.iter().map(|process| process.pid).collect()).collect(),
-            mig: gpus().map(|gpu| gpu.mig.as_ref().map(instances)).collect(),
+            mig: gpus().map(|gpu| gpu.mig.as_ref().map(instances_only)).collect(),
         }
     }
+}
+
+/// Mode and instances: what their memory holds is no matter of files, and the profiles do not change.
+fn instances_only(mig: &MigState) -> MigState {
+    let mut mig = MigState { mode: mig.mode, instances: mig.instances.clone(), ..MigState::default() };
+    mig.instances.iter_mut().for_each(|instance| instance.memory_used_bytes = 0);
+    mig
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -78,6 +78,8 @@ exports! {
     node system::cuda_version => nvmlSystemGetCudaDriverVersion_v2(version: *mut c_int);
     node system::driver_branch => nvmlSystemGetDriverBranch(info: *mut nvmlSystemDriverBranchInfo_t, length: c_uint);
     node system::process_name => nvmlSystemGetProcessName(pid: c_uint, name: *mut c_char, length: c_uint);
+    gpu system::driver_model =>
+        nvmlDeviceGetDriverModel_v2(device: nvmlDevice_t, current: *mut nvmlDriverModel_t, pending: *mut nvmlDriverModel_t);
     node system::excluded_devices => nvmlGetExcludedDeviceCount(count: *mut c_uint);
 
     node identity::count => nvmlDeviceGetCount_v2(count: *mut c_uint);
@@ -307,6 +309,8 @@ exports! {
 }
 
 legacy! {
+    gpu system::driver_model =>
+        nvmlDeviceGetDriverModel(device: nvmlDevice_t, current: *mut nvmlDriverModel_t, pending: *mut nvmlDriverModel_t);
     free system::init => nvmlInit();
     node identity::count => nvmlDeviceGetCount(count: *mut c_uint);
     node identity::by_index => nvmlDeviceGetHandleByIndex(index: c_uint, device: *mut nvmlDevice_t);

@@ -1,6 +1,7 @@
 //! The library's own state in a client's process: how often it was initialised, and what it holds open.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -115,9 +116,8 @@ impl Session {
     pub(super) fn open_gpu(&self, minor: u32) -> Answer {
         let mut open = self.open_files();
         let open = open.as_mut().ok_or(UNINITIALIZED)?;
-        if !open.gpus.contains_key(&minor) {
-            let file = open_device(&self.host.join(format!("dev/nvidia{minor}")))?;
-            open.gpus.insert(minor, file);
+        if let Entry::Vacant(place) = open.gpus.entry(minor) {
+            place.insert(open_device(&self.host.join(format!("dev/nvidia{minor}")))?);
         }
         Ok(())
     }

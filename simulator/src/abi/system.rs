@@ -4,8 +4,8 @@ use std::ffi::{c_char, c_int, c_uint};
 
 use nvml_wrapper_sys::bindings::nvmlSystemDriverBranchInfo_v1_t;
 
-use super::call::Node;
-use super::code::{self, Answer, Code, NOT_FOUND};
+use super::call::{Gpu, Node};
+use super::code::{self, Answer, Code, NOT_FOUND, NOT_SUPPORTED};
 use super::out::{Out, Text, chars, version_word};
 use super::session;
 
@@ -62,6 +62,11 @@ pub(super) fn process_name(node: &Node, pid: c_uint, name: Text, length: c_uint)
     let end =
         (0..=room.min(process.name.len())).rev().find(|end| process.name.is_char_boundary(*end)).unwrap_or(0);
     name.set(length, process.name.get(..end).unwrap_or_default())
+}
+
+/// Exists on Windows only.
+pub(super) fn driver_model(_gpu: &Gpu<'_>, _current: Out<c_uint>, _pending: Out<c_uint>) -> Answer {
+    Err(NOT_SUPPORTED)
 }
 
 pub(super) fn excluded_devices(_node: &Node, count: Out<c_uint>) -> Answer {

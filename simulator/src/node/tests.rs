@@ -332,7 +332,8 @@ fn older_drivers_have_fewer_profiles() {
 #[test]
 fn the_smallest_description_is_one() {
     let lines = include_str!("mod.rs").lines().filter_map(|line| line.strip_prefix("//!"));
-    let inside = lines.skip_while(|line| line.trim() != "```yaml").skip(1).take_while(|line| line.trim() != "```");
+    let inside =
+        lines.skip_while(|line| line.trim() != "```yaml").skip(1).take_while(|line| line.trim() != "```");
     let text: Vec<&str> = inside.map(|line| line.strip_prefix(' ').unwrap_or(line)).collect();
     assert_eq!(parse(&text.join("\n")).unwrap().gpus().len(), 1);
 }
