@@ -324,12 +324,19 @@ impl Board {
             "idle.pcie-generation",
             Fault::PcieGeneration { generation: self.idle.pcie_generation },
         );
+        if let Some(number) = self.nvlink.as_ref().map(|nvlink| nvlink.links) {
+            let fault = Fault::Count { what: "links", number, least: 1, most: MAX_LINKS };
+            refuse((1..=MAX_LINKS).contains(&number), "nvlink.links", fault);
+        }
         for (index, profile) in self.mig.iter().flat_map(|mig| mig.profiles.iter().enumerate()) {
             let place = format!("mig.profiles[{index}]");
             let grid = self.mig.as_ref().map_or(0, |mig| mig.slices);
             let fits = |start: &u32| start.checked_add(profile.size).is_some_and(|end| end <= grid);
             let sound = profile.size > 0 && !profile.starts.is_empty() && profile.starts.iter().all(fits);
             refuse(sound, &place, Fault::Grid { profile: profile.name.clone(), slices: grid });
+            let fault =
+                Fault::Count { what: "compute slices", number: profile.slices, least: 1, most: MAX_SLICES };
+            refuse((1..=MAX_SLICES).contains(&profile.slices), &place, fault);
             let twin = |other: &&Profile| other.id == profile.id || other.enumerator == profile.enumerator;
             let twins = self.mig.iter().flat_map(|mig| &mig.profiles).filter(twin).count();
             refuse(twins == 1, &place, Fault::TwinProfiles { profile: profile.name.clone() });
@@ -340,6 +347,12 @@ impl Board {
 
 /// NVIDIA's PCI vendor id.
 pub(crate) const NVIDIA: u16 = 0x10de;
+
+/// Most NVLinks of a GPU (`NVML_NVLINK_MAX_LINKS` of the newest header).
+const MAX_LINKS: u32 = 36;
+
+/// Most compute slices of a GPU instance.
+const MAX_SLICES: u32 = 8;
 
 /// Numbers of lanes that a link can have.
 pub(super) const PCIE_WIDTHS: [u32; 6] = [1, 2, 4, 8, 16, 32];

@@ -88,6 +88,16 @@ impl<'a> Check<'a> {
             }
         }
         for node in &nodes {
+            if node.id > 1023 {
+                self.refuse(format!("numa {}", node.id), Fault::NumaNumber { numa: node.id });
+            }
+            let pages = node
+                .hugepages_2mib
+                .saturating_mul(2)
+                .saturating_add(node.hugepages_1gib.saturating_mul(1024));
+            if pages > node.memory.mib() {
+                self.refuse(format!("numa {}", node.id), Fault::HugePages { memory: node.memory });
+            }
             self.distances(node, &nodes);
         }
     }
@@ -114,25 +124,30 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// RDMA devices and interfaces become directories: each needs a name of its own that is one.
+    /// RDMA devices, interfaces and drivers become directories, so their names must be names of such; and a device
+    /// or interface needs one of its own.
     fn names(&mut self) {
         let mut seen: BTreeMap<&str, &str> = BTreeMap::new();
         for function in self.functions {
-            let Kind::Nic(nic) = &function.kind else { continue };
-            for name in nic.rdma.iter().chain(&nic.net) {
-                let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
-                if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
-                    self.refuse(&function.place, Fault::BadName { name: name.clone() });
-                }
+            let (own, driver): (Vec<&String>, Option<&String>) = match &function.kind {
+                Kind::Nic(nic) => (nic.rdma.iter().chain(&nic.net).collect(), Some(&nic.driver)),
+                Kind::Other(other) => (Vec::new(), other.driver.as_ref()),
+                _ => continue,
+            };
+            for name in own.iter().copied().chain(driver).filter(|name| !is_name(name)) {
+                self.refuse(&function.place, Fault::BadName { name: name.clone() });
+            }
+            for name in own {
                 if let Some(other) = seen.insert(name, &function.place) {
-                    self.refuse(
-                        &function.place,
-                        Fault::SharedName { name: name.clone(), other: other.to_owned() },
-                    );
+                    let fault = Fault::SharedName { name: name.clone(), other: other.to_owned() };
+                    self.refuse(&function.place, fault);
                 }
             }
-            if !(1..=2).contains(&nic.ports) {
-                self.refuse(&function.place, Fault::Ports { ports: nic.ports });
+            if let Kind::Nic(nic) = &function.kind
+                && !(1..=2).contains(&nic.ports)
+            {
+                let fault = Fault::Count { what: "ports", number: nic.ports, least: 1, most: 2 };
+                self.refuse(&function.place, fault);
             }
         }
     }
@@ -143,6 +158,9 @@ impl<'a> Check<'a> {
         }
         let mut seen: BTreeMap<u32, u32> = BTreeMap::new();
         for (index, gpu) in (0..).zip(self.gpus) {
+            if gpu.minor > 254 {
+                self.refuse(&gpu.function.place, Fault::Minor { minor: gpu.minor });
+            }
             if let Some(other) = seen.insert(gpu.minor, index) {
                 self.refuse(&gpu.function.place, Fault::SharedMinor { minor: gpu.minor, other });
             }
@@ -221,4 +239,10 @@ impl<'a> Check<'a> {
             seen = seen.iter().chain(entry.gpus.iter()).collect();
         }
     }
+}
+
+/// Whether a name can be that of a file.
+fn is_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    !name.is_empty() && name.len() <= 64 && !name.starts_with('.') && name.chars().all(plain)
 }

@@ -54,7 +54,7 @@ pub(crate) fn compute_profiles(mig: &Mig, profile: &Profile) -> BTreeMap<u32, Ci
                 max_instances: u32::try_from(placements.len()).unwrap_or(0),
                 multiprocessors: match *slices == whole {
                     true => profile.multiprocessors,
-                    false => profile.multiprocessors.min(slice * slices),
+                    false => profile.multiprocessors.min(slice.saturating_mul(*slices)),
                 },
                 placements,
             };

@@ -301,11 +301,35 @@ pub enum Fault {
         /// GPU index.
         gpu: u32,
     },
-    /// An adapter with a number of ports that none has.
-    #[error("{ports} ports are impossible: an adapter has 1 or 2")]
-    Ports {
+    /// A number that such a thing cannot have.
+    #[error("{number} {what} are impossible: expected {least} to {most}")]
+    Count {
+        /// What is counted.
+        what: &'static str,
         /// As written.
-        ports: u32,
+        number: u32,
+        /// The least.
+        least: u32,
+        /// The most.
+        most: u32,
+    },
+    /// A NUMA node's number beyond what Linux can have.
+    #[error("NUMA node {numa} is impossible: Linux numbers them 0 to 1023")]
+    NumaNumber {
+        /// As written.
+        numa: u32,
+    },
+    /// A minor number beyond the GPUs' own.
+    #[error("/dev/nvidia{minor} is impossible: GPUs have minor numbers 0 to 254")]
+    Minor {
+        /// As written.
+        minor: u32,
+    },
+    /// More huge pages than memory.
+    #[error("the huge pages take more than the node's {} MiB: set fewer aside", .memory.mib())]
+    HugePages {
+        /// Memory of the node.
+        memory: Bytes,
     },
     /// RDMA devices or interfaces of one name.
     #[error("`{name}` is the name of {other} too: name each once")]

@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::problem::Fault;
 use super::*;
 
@@ -69,8 +71,11 @@ fn bad_processors_and_nodes_are_refused() {
     refuses("[10, 21]", "[10]", "numa 0.distances", "1 distances for 2");
     refuses("[10, 21]", "[10, 9]", "numa 0.distances", "distance 9 to node 1");
     refuses("[10, 21]", "[11, 21]", "numa 0.distances", "distance 11 to node 0");
+    refuses("8GiB,", "8GiB, hugepages-2mib: 4097,", "numa 0", "more than the node's 8192 MiB");
     refuses("packages: 2", "packages: 0", "cpu", "0 CPUs are impossible");
     refuses("numa: 1\n", "numa: 7\n", "pci[1].numa", "no NUMA node 7: name one of the `numa` list");
+    let far = problems(&[("id: 1,", "id: 1024,"), ("numa: 1\n", "numa: 1024\n")]);
+    assert!(matches!(far[..], [Problem { fault: Fault::NumaNumber { numa: 1024 }, .. }]), "{far:?}");
     assert!(problems(&[("id: 1", "id: 0")]).iter().any(|p| p.fault == Fault::TwinNumaNodes { numa: 0 }));
 }
 
@@ -96,7 +101,8 @@ fn a_bad_tree_is_refused() {
     refuses("rate-gbps: 100", "rate-gbps: 100, link: {generation: 6}", NIC, "PCIe generation 6");
     refuses("rdma: mlx5_0", "rdma: eth0", NIC, "`eth0` is the name of");
     refuses("rdma: mlx5_0", "rdma: ../x", NIC, "no name for a device");
-    refuses("rate-gbps: 100", "rate-gbps: 100, ports: 9", NIC, "9 ports are impossible");
+    refuses("rate-gbps: 100", "rate-gbps: 100, driver: a/b", NIC, "no name for a device");
+    refuses("rate-gbps: 100", "rate-gbps: 100, ports: 9", NIC, "9 ports are impossible: expected 1 to 2");
 }
 
 #[test]
@@ -111,6 +117,7 @@ fn bad_gpus_are_refused() {
     refuses(board, "board: no/such.yaml}", &format!("{GPU_1}.board"), "no/such.yaml");
     refuses(board, "board: a100-sxm4-40gb, minor: 0}", GPU_1, "/dev/nvidia0 is GPU 0 too");
     refuses(board, "board: a100-sxm4-40gb, link: {generation: 5}}", GPU_1, "PCIe generation 5");
+    refuses(board, "board: a100-sxm4-40gb, minor: 255}", GPU_1, "minor numbers 0 to 254");
     refuses("driver: 580.105.08\n", "", "driver", "needs a driver");
     let t4 = problems(&[("board: a100-sxm4-40gb, mig", "board: t4, mig")]);
     assert!(t4.iter().any(|p| matches!(p.fault, Fault::NoMig { .. })));
@@ -336,4 +343,64 @@ fn the_smallest_description_is_one() {
         lines.skip_while(|line| line.trim() != "```yaml").skip(1).take_while(|line| line.trim() != "```");
     let text: Vec<&str> = inside.map(|line| line.strip_prefix(' ').unwrap_or(line)).collect();
     assert_eq!(parse(&text.join("\n")).unwrap().gpus().len(), 1);
+}
+
+#[test]
+fn bad_boards_are_refused() {
+    let refuses = |from: &str, to: &str, wording: &str| {
+        let text = board::shipped_text("h100-sxm-80gb").unwrap();
+        assert!(text.contains(from), "{from}");
+        let faults = boards::read("mine", &text.replacen(from, to, 1)).unwrap_err();
+        assert!(faults.iter().any(|fault| fault.to_string().contains(wording)), "{wording} in {faults:?}");
+    };
+    refuses("reserved: 551MiB", "reserved: 90GiB", "memory.reserved: more memory is reserved");
+    refuses("idle: 72", "idle: 720", "power: expected idle <");
+    refuses("slowdown: 87", "slowdown: 60", "temperature: expected 25 <");
+    refuses("clocks-mhz: [345,", "clocks-mhz: [3450,", "idle.clocks-mhz: a clock at rest");
+    refuses("generation: 5, width: 16", "generation: 8, width: 16", "pcie.generation: PCIe generation 8");
+    refuses("generation: 5, width: 16", "generation: 5, width: 3", "pcie.width: 3 PCIe lanes");
+    refuses("links: 18", "links: 37", "nvlink.links: 37 links are impossible: expected 1 to 36");
+    refuses(
+        "starts: [0, 4], size: 4",
+        "starts: [0, 5], size: 4",
+        "mig.profiles[4]: `3g.40gb` leaves the grid of 8",
+    );
+    refuses("slices: 7", "slices: 9", "9 compute slices are impossible");
+    refuses("id: 20, enumerator: 7", "id: 19, enumerator: 7", "shares its id or enumerator");
+    refuses("brand: nvidia", "brand: unknown", "unknown");
+}
+
+/// Replaces the `which`-th number of a text.
+fn with_number(text: &str, which: usize, number: u64) -> String {
+    let digit =
+        |(at, c): (usize, char)| c.is_ascii_digit() && !text[..at].ends_with(|c: char| c.is_ascii_digit());
+    let starts: Vec<usize> = text.char_indices().filter(|found| digit(*found)).map(|(at, _)| at).collect();
+    let start = starts[which % starts.len()];
+    let end = text[start..].find(|c: char| !c.is_ascii_digit()).map_or(text.len(), |length| start + length);
+    format!("{}{number}{}", &text[..start], &text[end..])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn any_number_is_taken_or_refused(
+        node in 0..4_usize,
+        board in 0..6_usize,
+        changes in proptest::collection::vec((any::<usize>(), prop_oneof![0..20_u64, any::<u64>()]), 1..3),
+    ) {
+        let node = [SOUND, SHIPPED[0].1, SHIPPED[1].1, SHIPPED[2].1][node];
+        let board = board::shipped_text(board::shipped().nth(board).unwrap()).unwrap();
+        let change = |text: &str| changes.iter().fold(text.to_owned(), |text, (which, to)| with_number(&text, *which, *to));
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("mine.yaml"), change(board)).unwrap();
+        let with_board = SOUND.replacen("board: a100-sxm4-40gb}", "board: mine.yaml}", 1);
+        for text in [change(node), with_board] {
+            if let Ok(node) = Node::parse("any", "any.yaml", &text, directory.path())
+                && let Ok(mut engine) = crate::engine::Engine::new(&node, 1, 0)
+            {
+                engine.advance(std::time::Duration::from_secs(2));
+            }
+        }
+    }
 }

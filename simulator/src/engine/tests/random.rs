@@ -117,3 +117,13 @@ proptest! {
         prop_assert_eq!(serde_json::from_str::<Command>(&text).unwrap(), command);
     }
 }
+
+#[test]
+fn every_state_survives_the_wire() {
+    let divided = divided("h100-sxm-80gb", "{profile: 3g.40gb, start: 4, compute: [1, 2]}");
+    for mut engine in [engine("dgx-h100"), engine("l40s-4x"), engine("cpu-only"), divided] {
+        seconds(&mut engine, 3);
+        let bytes = postcard::to_stdvec(engine.state()).unwrap();
+        assert_eq!(&postcard::from_bytes::<NodeState>(&bytes).unwrap(), engine.state());
+    }
+}
