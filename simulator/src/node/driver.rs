@@ -71,6 +71,7 @@ const SYMBOLS: &[(u32, &[&str])] = &[
         &[
             "nvmlDeviceGetGpuInstancePossiblePlacements_v2",
             "nvmlDeviceCreateGpuInstanceWithPlacement",
+            "nvmlDeviceGetMPSComputeRunningProcesses",
             "nvmlDeviceGetMPSComputeRunningProcesses_v2",
         ],
     ),
@@ -139,7 +140,7 @@ const SYMBOLS: &[(u32, &[&str])] = &[
         ],
     ),
     (550, &["nvmlDeviceGetProcessesUtilizationInfo", "nvmlDeviceGetSramEccErrorStatus"]),
-    (560, &["nvmlDeviceGetPlatformInfo", "nvmlDeviceGetCapabilities"]),
+    (560, &["nvmlDeviceGetPlatformInfo", "nvmlDeviceGetCapabilities", "nvmlSystemGetDriverBranch"]),
     (
         570,
         &[
