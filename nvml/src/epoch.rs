@@ -1,15 +1,16 @@
 //! The driver from one opening to the next: one library, its workers and its event thread.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use gpulet_inventory::gpu::GpuUuid;
 use gpulet_inventory::snapshot::DriverInfo;
 use tokio::sync::oneshot;
 
+use crate::Options;
 use crate::events::{EventThread, Listen, Sinks};
 use crate::library::Opened;
 use crate::member::Member;
@@ -26,7 +27,8 @@ pub(crate) struct Epoch {
     pub(crate) members: Vec<Member>,
     library: Arc<Library>,
     events: EventThread,
-    loaded: Loaded,
+    /// Version of the kernel module.
+    module: Option<String>,
 }
 
 /// A thread that was left behind in a call that had not returned.
@@ -53,7 +55,7 @@ impl Epoch {
     /// The system has no thread left.
     pub(crate) fn start(
         opened: Opened,
-        host_root: &Path,
+        options: &Options,
         stats: &Arc<Stats>,
         sinks: Sinks,
         now: Instant,
@@ -64,8 +66,8 @@ impl Epoch {
             .collect::<io::Result<Vec<Member>>>()?;
         Ok(Self {
             members,
-            events: EventThread::start(&opened.library, stats, sinks)?,
-            loaded: Loaded::now(&opened.path, host_root),
+            events: EventThread::start(&opened.library, stats, sinks, options.deadline)?,
+            module: module_version(&options.host_root),
             info: DriverInfo {
                 driver_version: opened.driver_version,
                 nvml_version: opened.nvml_version,
@@ -77,19 +79,26 @@ impl Epoch {
         })
     }
 
-    /// Listens to the events of GPUs that have become known.
-    pub(crate) fn listen(&mut self) {
+    /// Listens to the events of GPUs that have become known, and waits until that is so or it is `end`: what happens
+    /// before is told to no one.
+    pub(crate) async fn listen(&mut self, end: Instant) {
+        let mut gpus = Vec::new();
         for member in self.members.iter_mut().filter(|member| !member.listened_to) {
             let (Some(uuid), Some(device)) = (member.uuid(), member.device) else { continue };
             let mig_generation = Arc::clone(&member.worker.mig_generation);
-            self.events.listen(Listen { device, uuid: uuid.clone(), mig_generation });
+            gpus.push(Listen { device, uuid: uuid.clone(), mig_generation });
             member.listened_to = true;
         }
+        if gpus.is_empty() {
+            return;
+        }
+        let listening = self.events.listen(gpus);
+        let _ = tokio::time::timeout_at(tokio::time::Instant::from_std(end), listening).await;
     }
 
-    /// Whether what is loaded now is not what was opened: the driver was upgraded or reloaded meanwhile.
-    pub(crate) fn is_outdated(&self) -> bool {
-        self.loaded.differs(&Loaded::now(&self.loaded.library, &self.loaded.host_root))
+    /// Whether another kernel module is loaded than the one that was opened.
+    pub(crate) fn is_outdated(&self, host_root: &Path) -> bool {
+        differs(self.module.as_deref(), module_version(host_root).as_deref())
     }
 
     /// Whether the event thread is stuck, and in which call.
@@ -97,23 +106,21 @@ impl Epoch {
         self.events.tracker().overdue(deadline)
     }
 
-    /// Ends the threads and shuts the library down, in that order. What has not ended by `end` is left behind: a
-    /// thread that is in a call now, at once.
-    pub(crate) async fn release(self, end: Instant) -> Vec<Abandoned> {
-        let (mut abandoned, mut leaving) = (Vec::new(), Vec::new());
+    /// Ends the threads and then shuts the library down, on a thread of its own, since that may hang as well. Threads
+    /// that are in a round now are left behind at once.
+    pub(crate) fn release(self) -> Release {
+        let (mut busy, mut leaving) = (Vec::new(), Vec::new());
         for Member { worker, seen, .. } in self.members {
-            let busy = worker.is_busy();
+            let in_round = worker.is_busy();
             let (thread, tracker) = worker.dismiss();
-            if busy {
+            if in_round {
                 let gpu = seen.gpu.map(|gpu| gpu.uuid.clone());
-                abandoned.push(Abandoned { gpu, tracker, thread });
+                busy.push(Abandoned { gpu, tracker, thread });
             } else {
                 leaving.push(thread);
             }
         }
-        let (events, events_tracker) = self.events.dismiss();
-        leaving.push(events);
-        // The last owner shuts the library down, which may hang as well.
+        leaving.push(self.events.dismiss());
         let tracker = Arc::new(Tracker::default());
         let (watched, library) = (Arc::clone(&tracker), self.library);
         let (done, ended) = oneshot::channel();
@@ -127,44 +134,29 @@ impl Epoch {
             watched.leave();
             let _ = done.send(());
         });
-        let Ok(thread) = closer else { return abandoned };
-        let until = tokio::time::Instant::from_std(end);
-        if tokio::time::timeout_at(until, ended).await.is_err() {
-            let stuck = if tracker.running().is_some() { tracker } else { events_tracker };
-            abandoned.push(Abandoned { gpu: None, tracker: stuck, thread });
-        }
-        abandoned
+        // Without a thread for it, the library was let go of when the closure was dropped.
+        let closer = closer.ok().map(|thread| (Abandoned { gpu: None, tracker, thread }, ended));
+        Release { busy, closer }
     }
 }
 
-/// What tells one loaded driver from another without asking it.
-#[derive(Debug)]
-struct Loaded {
-    library: PathBuf,
-    host_root: PathBuf,
-    file: Option<(u64, u64, SystemTime)>,
-    module: Option<String>,
+/// An epoch that is ending.
+pub(crate) struct Release {
+    /// Threads that are in a round.
+    pub(crate) busy: Vec<Abandoned>,
+    /// The thread that ends the others and shuts the library down, and what resolves when it has.
+    pub(crate) closer: Option<(Abandoned, oneshot::Receiver<()>)>,
 }
 
-impl Loaded {
-    fn now(library: &Path, host_root: &Path) -> Self {
-        use std::os::unix::fs::MetadataExt;
-        let file = std::fs::metadata(library).ok();
-        Self {
-            library: library.to_path_buf(),
-            host_root: host_root.to_path_buf(),
-            file: file.and_then(|meta| Some((meta.dev(), meta.ino(), meta.modified().ok()?))),
-            module: std::fs::read_to_string(host_root.join("sys/module/nvidia/version")).ok(),
-        }
-    }
+/// The version of the kernel module, as the kernel tells it. The library's file tells nothing: packages replace it
+/// long before the module, and until then only the library that is open works.
+fn module_version(host_root: &Path) -> Option<String> {
+    std::fs::read_to_string(host_root.join("sys/module/nvidia/version")).ok()
+}
 
-    /// What cannot be read now tells nothing.
-    fn differs(&self, now: &Self) -> bool {
-        fn changed<T: PartialEq>(before: Option<&T>, now: Option<&T>) -> bool {
-            before.is_some() && now.is_some() && before != now
-        }
-        changed(self.file.as_ref(), now.file.as_ref()) || changed(self.module.as_ref(), now.module.as_ref())
-    }
+/// Whether another module is loaded than before. What cannot be read tells nothing.
+fn differs(before: Option<&str>, now: Option<&str>) -> bool {
+    before.zip(now).is_some_and(|(before, now)| before != now)
 }
 
 #[cfg(test)]
@@ -172,25 +164,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_kernel_module_or_library_is_noticed() {
+    fn another_kernel_module_is_noticed() {
         let root = tempfile::tempdir().unwrap();
-        let library = root.path().join("libnvidia-ml.so.1");
+        assert_eq!(module_version(root.path()), None);
         let module = root.path().join("sys/module/nvidia");
         std::fs::create_dir_all(&module).unwrap();
-        let now = || Loaded::now(&library, root.path());
-        let nothing = now();
-        std::fs::write(&library, "a").unwrap();
         std::fs::write(module.join("version"), "580.82.07\n").unwrap();
-        let before = now();
-        assert!(!before.differs(&now()) && !nothing.differs(&before));
+        let before = module_version(root.path());
+        assert!(!differs(before.as_deref(), before.as_deref()));
         std::fs::write(module.join("version"), "580.105.08\n").unwrap();
-        assert!(before.differs(&now()));
-        let upgraded = now();
-        std::fs::remove_dir_all(&module).unwrap();
-        assert!(!upgraded.differs(&now()), "a version that cannot be read tells nothing");
-        let other = root.path().join("new");
-        std::fs::write(&other, "b").unwrap();
-        std::fs::rename(&other, &library).unwrap();
-        assert!(upgraded.differs(&now()));
+        assert!(differs(before.as_deref(), module_version(root.path()).as_deref()));
+        assert!(!differs(before.as_deref(), None) && !differs(None, before.as_deref()));
     }
 }

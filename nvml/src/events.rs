@@ -8,12 +8,12 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gpulet_inventory::gpu::GpuUuid;
 use gpulet_inventory::mig::{ComputeInstanceId, GpuInstanceId};
 use gpulet_inventory::reading::Cause;
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, oneshot};
 use tracing::{debug, warn};
 
 use crate::constants::event;
@@ -28,10 +28,12 @@ use crate::stats::Stats;
 use crate::tracker::Tracker;
 use crate::{code, plausible};
 
-/// How long one turn of waiting takes, milliseconds: the time in which the thread notices that it should end.
-const TURN_MS: u32 = 200;
+/// How long one turn of waiting takes at most: the time in which the thread notices that it should end.
+const LONGEST_TURN: Duration = Duration::from_millis(200);
 /// After a failure, before waiting again.
 const PAUSE: Duration = Duration::from_secs(1);
+/// How often a GPU is tried again that could not be listened to.
+const RETRY: Duration = Duration::from_secs(10);
 
 /// XIDs by GPU and code since this process started.
 pub(crate) type XidCounts = Mutex<BTreeMap<GpuUuid, BTreeMap<u32, u64>>>;
@@ -45,10 +47,17 @@ pub(crate) struct Listen {
     pub(crate) mig_generation: Arc<AtomicU64>,
 }
 
+/// GPUs to listen to from now on, and who waits until that is so.
+#[derive(Debug)]
+struct Request {
+    gpus: Vec<Listen>,
+    done: oneshot::Sender<()>,
+}
+
 /// The thread as seen from outside.
 #[derive(Debug)]
 pub(crate) struct EventThread {
-    requests: mpsc::Sender<Listen>,
+    requests: mpsc::Sender<Request>,
     tracker: Arc<Tracker>,
     thread: JoinHandle<()>,
 }
@@ -61,24 +70,33 @@ pub(crate) struct Sinks {
 }
 
 impl EventThread {
-    /// Starts it, listening to nothing yet.
+    /// Starts it, listening to nothing yet. It ends well within `deadline` when it is asked to.
     ///
     /// # Errors
     /// The system has no thread left.
-    pub(crate) fn start(library: &Arc<Library>, stats: &Arc<Stats>, sinks: Sinks) -> io::Result<Self> {
+    pub(crate) fn start(
+        library: &Arc<Library>,
+        stats: &Arc<Stats>,
+        sinks: Sinks,
+        deadline: Duration,
+    ) -> io::Result<Self> {
         let tracker = Arc::new(Tracker::default());
         let calls = Calls::new(Arc::clone(library), Arc::clone(&tracker), Arc::clone(stats));
         let (requests, receiver) = mpsc::channel();
-        let thread = thread::Builder::new()
-            .name("gpu-events".into())
-            .spawn(move || Listener { calls, sinks, gpus: Vec::new() }.run(&receiver))?;
+        let turn = LONGEST_TURN.min(deadline / 4);
+        let listener =
+            Listener { calls, sinks, turn, gpus: Vec::new(), missing: Vec::new(), retried: Instant::now() };
+        let thread =
+            thread::Builder::new().name("gpu-events".into()).spawn(move || listener.run(&receiver))?;
         Ok(Self { requests, tracker, thread })
     }
 
-    /// Listens to a GPU from now on.
-    pub(crate) fn listen(&self, gpu: Listen) {
+    /// Listens to these GPUs. What comes back resolves when it does, or when the thread has ended.
+    pub(crate) fn listen(&self, gpus: Vec<Listen>) -> oneshot::Receiver<()> {
+        let (done, listening) = oneshot::channel();
         // A thread that has ended listens to nothing; that was logged when it did.
-        let _ = self.requests.send(gpu);
+        let _ = self.requests.send(Request { gpus, done });
+        listening
     }
 
     /// The call that it is in.
@@ -87,73 +105,95 @@ impl EventThread {
     }
 
     /// Lets the thread end after its present turn. Whoever wants to know when joins it.
-    pub(crate) fn dismiss(self) -> (JoinHandle<()>, Arc<Tracker>) {
-        (self.thread, self.tracker)
+    pub(crate) fn dismiss(self) -> JoinHandle<()> {
+        self.thread
     }
 }
 
 struct Listener {
     calls: Calls,
     sinks: Sinks,
+    turn: Duration,
     gpus: Vec<Listen>,
+    /// Those of `gpus` that the set does not have: lost, or refused.
+    missing: Vec<usize>,
+    retried: Instant,
 }
 
 impl Listener {
-    fn run(mut self, requests: &mpsc::Receiver<Listen>) {
-        let set = match EventSet::new(&self.calls) {
-            Ok(set) => set,
-            Err(cause) => {
+    fn run(mut self, requests: &mpsc::Receiver<Request>) {
+        let create = |calls: &Calls| {
+            calls.begin();
+            EventSet::new(calls).inspect_err(|cause| {
                 warn!(call = symbol::EVENT_SET_CREATE.name, %cause, "no events from the driver: XIDs are not counted");
-                return;
-            }
+            })
         };
+        let Ok(mut set) = create(&self.calls) else { return };
         while self.take_requests(&set, requests) {
             self.calls.begin();
-            let pause = match set.wait(&self.calls, TURN_MS) {
+            let failed = match set.wait(&self.calls, self.turn) {
                 Ok(raw) => {
                     self.tell(raw);
                     continue;
                 }
-                Err(Cause::Code(code::TIMEOUT)) => continue,
-                Err(cause) => {
-                    debug!(call = symbol::EVENT_WAIT.name, %cause, "waiting for events failed");
-                    PAUSE
+                Err(Cause::Code(code::TIMEOUT)) => {
+                    self.retry_missing(&set);
+                    continue;
                 }
+                Err(cause) => cause,
             };
-            match requests.recv_timeout(pause) {
-                Ok(gpu) => self.register(&set, gpu),
+            debug!(call = symbol::EVENT_WAIT.name, cause = %failed, "waiting for events failed");
+            match requests.recv_timeout(PAUSE) {
+                Ok(request) => self.register_all(&set, request),
                 Err(mpsc::RecvTimeoutError::Timeout) => {}
                 Err(mpsc::RecvTimeoutError::Disconnected) => return,
+            }
+            if failed == Cause::Code(code::GPU_IS_LOST) {
+                // One lost GPU in a set makes every wait on it fail: go on with a set that lacks it.
+                let Ok(fresh) = create(&self.calls) else { return };
+                set = fresh;
+                self.missing = (0..self.gpus.len()).collect();
+                self.register_missing(&set);
             }
         }
     }
 
     /// Registers GPUs that were asked for since; waits for the first. Whether to go on.
-    fn take_requests(&mut self, set: &EventSet, requests: &mpsc::Receiver<Listen>) -> bool {
+    fn take_requests(&mut self, set: &EventSet, requests: &mpsc::Receiver<Request>) -> bool {
         if self.gpus.is_empty() {
             match requests.recv() {
-                Ok(gpu) => self.register(set, gpu),
+                Ok(request) => self.register_all(set, request),
                 Err(mpsc::RecvError) => return false,
             }
         }
         loop {
             match requests.try_recv() {
-                Ok(gpu) => self.register(set, gpu),
+                Ok(request) => self.register_all(set, request),
                 Err(mpsc::TryRecvError::Empty) => return true,
                 Err(mpsc::TryRecvError::Disconnected) => return false,
             }
         }
     }
 
-    fn register(&mut self, set: &EventSet, gpu: Listen) {
-        self.calls.begin();
-        let known = self.calls.get(&symbol::EVENT_TYPES, gpu.device);
-        // A driver that does not say which kinds it knows knows XIDs.
-        let kinds = known.map_or(event::XID, |known| known & event::WANTED);
-        if let Err(cause) = set.register(&self.calls, gpu.device, kinds) {
-            warn!(gpu = %gpu.uuid, call = symbol::EVENT_REGISTER.name, %cause, "no events from this GPU");
+    fn register_all(&mut self, set: &EventSet, Request { gpus, done }: Request) {
+        self.missing.extend(self.gpus.len()..self.gpus.len() + gpus.len());
+        self.gpus.extend(gpus);
+        self.register_missing(set);
+        // The tick that waited may be over.
+        let _ = done.send(());
+    }
+
+    /// A GPU that was lost may be back.
+    fn retry_missing(&mut self, set: &EventSet) {
+        if !self.missing.is_empty() && self.retried.elapsed() >= RETRY {
+            self.register_missing(set);
         }
-        self.gpus.push(gpu);
+    }
+
+    fn register_missing(&mut self, set: &EventSet) {
+        self.retried = Instant::now();
+        let (calls, gpus) = (&self.calls, &self.gpus);
+        self.missing.retain(|at| gpus.get(*at).is_some_and(|gpu| !register(calls, set, gpu)));
     }
 
     fn tell(&self, raw: RawEvent) {
@@ -174,6 +214,19 @@ impl Listener {
         // No one may be listening.
         let _ = self.sinks.events.send(event);
     }
+}
+
+/// Whether the set has the GPU's events now.
+fn register(calls: &Calls, set: &EventSet, gpu: &Listen) -> bool {
+    calls.begin();
+    let known = calls.get(&symbol::EVENT_TYPES, gpu.device);
+    // A driver that does not say which kinds it knows knows XIDs.
+    let kinds = known.map_or(event::XID, |known| known & event::WANTED);
+    let registered = set.register(calls, gpu.device, kinds);
+    if let Err(cause) = registered {
+        debug!(gpu = %gpu.uuid, call = symbol::EVENT_REGISTER.name, %cause, "no events from this GPU for now");
+    }
+    registered.is_ok()
 }
 
 fn device_event(gpu: &GpuUuid, raw: &RawEvent) -> DeviceEvent {

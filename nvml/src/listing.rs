@@ -72,16 +72,16 @@ pub(crate) fn of_no_driver(before: &[GpuState], xids: &Xids) -> Vec<GpuState> {
 /// Whether the driver as a whole is gone: every GPU that answers at all refuses, and not because each of them waits
 /// for a reset, which opening the driver anew would not bring.
 pub(crate) fn is_gone<'a>(seen: impl Iterator<Item = &'a Seen>) -> bool {
-    let (mut refused, mut reset) = (0, 0);
+    let mut gone = false;
     for seen in seen {
         match &seen.status {
             Status::Up(_) | Status::NotYet => return false,
-            Status::Stuck { .. } => {}
-            Status::Refused(Answer { cause: Cause::Code(code::RESET_REQUIRED), .. }) => reset += 1,
-            Status::Refused(_) => refused += 1,
+            Status::Stuck { .. }
+            | Status::Refused(Answer { cause: Cause::Code(code::RESET_REQUIRED), .. }) => {}
+            Status::Refused(_) => gone = true,
         }
     }
-    refused > 0 && (refused + reset) > 0
+    gone
 }
 
 #[cfg(test)]

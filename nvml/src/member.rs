@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use gpulet_inventory::gpu::{Gpu, GpuUuid};
 use gpulet_inventory::reading::{Answer, Cause};
 use gpulet_inventory::sample::Sample;
-use tracing::error;
+use tracing::{error, warn};
 
 use crate::Classes;
 use crate::raw::handle::Device;
@@ -91,6 +91,9 @@ impl Member {
     }
 
     fn take_report(&mut self, Report { gpu, outcome, asked, took }: Report) {
+        if let (None, Status::NotYet, Err(answer)) = (&gpu, &self.seen.status, &outcome) {
+            warn!(gpu = self.seen.index, %answer, "a GPU that does not say which one it is");
+        }
         if let Some((gpu, device)) = gpu {
             self.seen.gpu = Some(gpu);
             self.device = Some(device);

@@ -1,5 +1,7 @@
 //! What stands behind [`crate::Driver`]: carries out what the session decides, and puts the answers of all workers
 //! together.
+//!
+//! Every step leaves a state from which the next tick goes on, so a tick may be dropped while it waits.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,7 +9,7 @@ use std::time::{Duration, Instant};
 use gpulet_inventory::snapshot::{Driver, DriverDown, DriverInfo, GpuState, NodeGpus};
 use tracing::{info, warn};
 
-use crate::epoch::{Abandoned, Epoch};
+use crate::epoch::{Abandoned, Epoch, Release};
 use crate::events::Sinks;
 use crate::library::{OpenError, Opened};
 use crate::listing;
@@ -58,11 +60,16 @@ impl Node {
         // A little more than a deadline, so that a call that was made at once and hangs is seen to.
         let end = Instant::now() + self.options.deadline + self.options.deadline / 8;
         self.abandoned.retain(|thread| !thread.has_ended());
-        let outdated = classes.slow && self.epoch.as_ref().is_some_and(Epoch::is_outdated);
+        let outdated = classes.slow
+            && self.epoch.as_ref().is_some_and(|epoch| epoch.is_outdated(&self.options.host_root));
         let mut command = self.session.step(Event::Tick, now);
         if outdated {
             info!("another driver is loaded than the one that was opened; opening it anew");
             command = self.session.step(Event::Gone, now);
+        }
+        if command == Command::Nothing && self.session.is_opening() && self.opening.is_none() {
+            // The tick that should have opened it was dropped while it let go of the last epoch.
+            command = Command::Open;
         }
         self.execute(command, now, end).await;
         self.finish_opening(now, end).await;
@@ -99,19 +106,19 @@ impl Node {
         if !stuck.is_empty() {
             return Err(QuiesceError::Stuck { calls: stuck });
         }
-        self.release(Instant::now() + deadline).await;
         self.session.step(Event::Quiesced, now);
-        let stuck = self.stuck_calls();
-        if !stuck.is_empty() {
-            self.session.step(Event::Resumed, now);
-            return Err(QuiesceError::Stuck { calls: stuck });
-        }
         self.down = DriverDown {
             reason: "Quiesced",
             message: "gpulet has let go of the driver on request".into(),
             remedy: "gpulet resume".into(),
         };
-        Ok(())
+        self.release(Instant::now() + deadline).await;
+        let stuck = self.stuck_calls();
+        if stuck.is_empty() {
+            return Ok(());
+        }
+        self.session.step(Event::Resumed, now);
+        Err(QuiesceError::Stuck { calls: stuck })
     }
 
     /// Allows opening again.
@@ -158,7 +165,7 @@ impl Node {
     }
 
     fn start_epoch(&self, opened: Opened, now: Instant) -> Result<Epoch, OpenError> {
-        Epoch::start(opened, &self.options.host_root, &self.stats, self.sinks.clone(), now)
+        Epoch::start(opened, &self.options, &self.stats, self.sinks.clone(), now)
             .map_err(|error| OpenError::NoThread { why: error.to_string() })
     }
 
@@ -182,7 +189,7 @@ impl Node {
             member.wait(self.options.deadline, end).await;
             healthy |= matches!(member.seen.status, Status::Up(_));
         }
-        epoch.listen();
+        epoch.listen(end).await;
         if healthy {
             self.session.step(Event::Healthy, now);
         }
@@ -213,8 +220,15 @@ impl Node {
     }
 
     async fn release(&mut self, end: Instant) {
-        if let Some(epoch) = self.epoch.take() {
-            self.abandoned.extend(epoch.release(end).await);
+        let Some(epoch) = self.epoch.take() else { return };
+        let Release { busy, closer } = epoch.release();
+        self.abandoned.extend(busy);
+        let Some((thread, ended)) = closer else { return };
+        // On the list before it is waited for, in case that whoever waits is dropped meanwhile.
+        self.abandoned.push(thread);
+        let until = tokio::time::Instant::from_std(end);
+        if matches!(tokio::time::timeout_at(until, ended).await, Ok(Ok(()))) {
+            self.abandoned.pop();
         }
     }
 

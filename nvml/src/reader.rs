@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use gpulet_inventory::gpu::Gpu;
-use gpulet_inventory::reading::{Answer, Cause};
+use gpulet_inventory::reading::Answer;
 use gpulet_inventory::sample::Sample;
 
 use crate::Classes;
@@ -96,11 +96,10 @@ impl Reader {
         if let Some(answer) = calls.fatal() {
             return Err(answer);
         }
-        let nothing_asked = !classes.fast && !slow_due;
-        if !calls.answered() && !nothing_asked {
-            let cause = Cause::NotOpen;
-            let nothing = Answer { call: symbol::UTILIZATION.name, cause };
-            return Err(fast.power.usage.refusal().or(fast.clock.sm.refusal()).unwrap_or(nothing));
+        if let Some(answer) = calls.nothing_but() {
+            // A GPU that refuses everything does not lack everything.
+            self.capabilities.clear();
+            return Err(answer);
         }
         let sample = compose(&fast, &slow);
         self.last = Some((fast, slow));

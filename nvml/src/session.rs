@@ -82,6 +82,11 @@ impl Session {
         Self { phase: Phase::Closed, backoff: FIRST_BACKOFF }
     }
 
+    /// Whether it is being opened.
+    pub(crate) fn is_opening(&self) -> bool {
+        self.phase == Phase::Opening
+    }
+
     /// Takes one step. Events that mean nothing in the present phase change nothing.
     pub(crate) fn step(&mut self, event: Event, now: Instant) -> Command {
         let (phase, command) = match (self.phase, event) {

@@ -154,7 +154,7 @@ async fn a_library_that_is_another_is_unusable() {
 async fn states_of_the_driver_are_told_apart_and_left_again() {
     let rig = Rig::new("l40s-4x");
     let start = Instant::now();
-    rig.command(Command::UnloadDriver { force: false });
+    rig.unload();
     let (reason, message, remedy) = down(&rig.tick_at(start).await);
     assert_eq!(reason, "DriverNotLoaded");
     assert!(message.contains("libnvidia-ml.so.1") && remedy.contains("modprobe"), "{message}; {remedy}");
@@ -183,8 +183,7 @@ async fn states_of_the_driver_are_told_apart_and_left_again() {
 #[tokio::test]
 async fn an_older_driver_is_read_by_older_calls_and_not_asked_for_what_it_lacks() {
     let rig = Rig::new("dgx-h100");
-    rig.command(Command::UnloadDriver { force: false });
-    rig.command(Command::LoadDriver { version: Some("470.256.02".into()) });
+    rig.change_driver("470.256.02");
     rig.work();
     let first = rig.tick().await;
     assert!(all_up(&first, 8));

@@ -61,8 +61,7 @@ async fn a_reload_between_two_ticks_is_noticed() {
 #[tokio::test]
 async fn an_upgrade_brings_the_new_versions_library_and_forgets_what_was_refused() {
     let rig = Rig::new("dgx-h100");
-    rig.command(Command::UnloadDriver { force: false });
-    rig.command(Command::LoadDriver { version: Some("470.256.02".into()) });
+    rig.change_driver("470.256.02");
     let old = rig.tick().await;
     assert_eq!(value(&sample(&old.gpus[0]).memory).reserved, None);
     rig.command(Command::UnloadDriver { force: true });
@@ -88,7 +87,7 @@ async fn quiesce_lets_go_of_every_file_and_resume_comes_back() {
     assert_eq!(quiet.driver.down_reason(), Some("Quiesced"));
     assert!(all_driver_down(&quiet, 4));
     // Now the driver can be unloaded without force, and loaded again.
-    rig.command(Command::UnloadDriver { force: false });
+    rig.unload();
     rig.command(Command::LoadDriver { version: None });
     let still = rig.tick_at(Instant::now() + Duration::from_secs(3600)).await;
     assert_eq!(still.driver.down_reason(), Some("Quiesced"), "it stays so until it is resumed");

@@ -89,13 +89,8 @@ async fn an_xid_says_which_instance_caused_it() {
     rig.tick_until(|gpus| all_up(gpus, 2)).await;
     let instance = rig.node.state().gpus[0].mig.as_ref().unwrap().instances[0].clone();
     let at = (instance.id, instance.compute[0].id);
-    // The event thread registers after the first sample; events before that are lost to everyone.
-    let gpus = rig
-        .tick_until(|gpus| {
-            rig.command(Command::Xid { gpu: 0, code: 43, times: 1, instance: Some(at) });
-            gpus.gpus[0].xids.contains_key(&43)
-        })
-        .await;
+    rig.command(Command::Xid { gpu: 0, code: 43, times: 3, instance: Some(at) });
+    let gpus = rig.tick_until(|gpus| gpus.gpus[0].xids.get(&43) == Some(&3)).await;
     let event = events.recv().await.unwrap();
     assert_eq!((event.gpu.clone(), event.kind), (gpus.gpus[0].gpu.uuid.clone(), EventKind::Xid(43)));
     assert_eq!(event.gpu_instance, Some(GpuInstanceId(at.0)));

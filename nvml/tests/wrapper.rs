@@ -81,8 +81,7 @@ async fn wrapper_believes_the_type_of_the_memory_temperature() {
 #[tokio::test]
 async fn wrapper_has_no_memory_of_an_older_driver() {
     let rig = Rig::new("l40s-4x");
-    rig.command(Command::UnloadDriver { force: false });
-    rig.command(Command::LoadDriver { version: Some("470.256.02".into()) });
+    rig.change_driver("470.256.02");
     let gpus = rig.tick().await;
     assert!(value(&sample(&gpus.gpus[0]).memory).total > 0);
     let nvml = wrapper(&rig);

@@ -31,18 +31,27 @@ pub(crate) struct Calls {
     tracker: Arc<Tracker>,
     stats: Arc<Stats>,
     fatal: Cell<Option<Answer>>,
+    failed: Cell<Option<Answer>>,
     answered: Cell<bool>,
 }
 
 impl Calls {
     /// For one thread, which is watched through `tracker`.
     pub(crate) fn new(library: Arc<Library>, tracker: Arc<Tracker>, stats: Arc<Stats>) -> Self {
-        Self { library, tracker, stats, fatal: Cell::new(None), answered: Cell::new(false) }
+        Self {
+            library,
+            tracker,
+            stats,
+            fatal: Cell::new(None),
+            failed: Cell::new(None),
+            answered: Cell::new(false),
+        }
     }
 
     /// Starts a round: what an earlier one found fatal may have passed.
     pub(crate) fn begin(&self) {
         self.fatal.set(None);
+        self.failed.set(None);
         self.answered.set(false);
     }
 
@@ -51,9 +60,9 @@ impl Calls {
         self.fatal.get()
     }
 
-    /// Whether any call of this round succeeded.
-    pub(crate) fn answered(&self) -> bool {
-        self.answered.get()
+    /// What the first call of this round got, if calls were made and none succeeded.
+    pub(crate) fn nothing_but(&self) -> Option<Answer> {
+        if self.answered.get() { None } else { self.failed.get() }
     }
 
     /// Counts a part of a call that did not succeed.
@@ -83,11 +92,13 @@ impl Calls {
             return Ok(());
         }
         let cause = Cause::Code(code);
+        let answer = Answer { call: symbol.name, cause };
         if symbol.ordinary != Some(code) {
             self.stats.failed(symbol.name, cause);
+            self.failed.set(self.failed.get().or(Some(answer)));
         }
         if is_fatal(code) {
-            self.fatal.set(Some(Answer { call: symbol.name, cause }));
+            self.fatal.set(Some(answer));
         }
         Err(cause)
     }

@@ -55,14 +55,17 @@ pub(crate) fn version_of<T>(number: u32) -> u32 {
     u32::try_from(size_of::<T>()).unwrap_or(0) | number << 24
 }
 
-/// Text in a buffer of C characters, up to its end or the first zero; what is not UTF-8 is replaced.
+/// Text in a buffer of C characters (which have a sign on some machines), up to its end or the first zero; what is
+/// not UTF-8 is replaced.
 pub(crate) fn text(buffer: &[std::ffi::c_char]) -> String {
-    let bytes: Vec<u8> = buffer.iter().map(|c| c.cast_unsigned()).take_while(|byte| *byte != 0).collect();
+    let bytes: Vec<u8> = buffer.iter().flat_map(|c| c.to_ne_bytes()).take_while(|byte| *byte != 0).collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::c_char;
+
     use super::*;
 
     #[test]
@@ -73,8 +76,8 @@ mod tests {
 
     #[test]
     fn text_ends_at_zero_or_at_the_end() {
-        assert_eq!(text(&[b'H', b'1', 0, b'x'].map(|b: u8| b.cast_signed())), "H1");
-        assert_eq!(text(&[b'H', b'1'].map(|b: u8| b.cast_signed())), "H1");
+        assert_eq!(text(&[b'H', b'1', 0, b'x'].map(|b: u8| b as c_char)), "H1");
+        assert_eq!(text(&[b'H', b'1'].map(|b: u8| b as c_char)), "H1");
         assert_eq!(text(&[]), "");
     }
 }

@@ -114,7 +114,8 @@ impl Batch {
         for (entry, at) in self.entries.iter().zip(&self.sent) {
             let Some((field, scope)) = self.requests.get(*at) else { continue };
             let outcome = whole.and_then(|()| field::number(entry, field.as_u32));
-            if let (Ok(()), Err(cause)) = (whole, outcome) {
+            // A value that is blank is not a call that failed.
+            if let (Ok(()), Err(cause @ Cause::Code(_))) = (whole, outcome) {
                 asked.calls.count_failed(field.name, cause);
             }
             let reading = asked.capabilities.judge(field.name, *scope, asked.now, outcome);

@@ -112,10 +112,11 @@ impl Known {
     /// Whether nothing of it failed. What the switch at the other end is becomes known when it has come up.
     fn is_complete(&self) -> bool {
         let unknown = matches!(self.remote_kind, Reading::Supported(RemoteKind::Unknown));
-        !matches!(self.version, Reading::Failed(_))
-            && !matches!(self.remote_kind, Reading::Failed(_))
-            && !matches!(self.remote_pci, Reading::Failed(_))
-            && !(unknown && self.active)
+        let failed = matches!(self.version, Reading::Failed(_))
+            || matches!(self.remote_kind, Reading::Failed(_))
+            || matches!(self.remote_pci, Reading::Failed(_));
+        let unsettled = failed || (unknown && self.active);
+        !unsettled
     }
 }
 

@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn the_drivers_prefix_is_not_part_of_the_name() {
-        let buffer = |text: &str| text.bytes().map(|byte| byte.cast_signed()).collect::<Vec<_>>();
+        let buffer = |text: &str| text.bytes().map(|byte| byte as std::ffi::c_char).collect::<Vec<_>>();
         assert_eq!(name(&buffer("MIG 1g.10gb+me")).as_deref(), Some("1g.10gb+me"));
         assert_eq!(name(&buffer("1g.10gb")).as_deref(), Some("1g.10gb"));
         assert_eq!(name(&[0; 96]), None);

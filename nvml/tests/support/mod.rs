@@ -71,6 +71,18 @@ impl Rig {
         self.node.step(Duration::from_secs(60)).unwrap();
     }
 
+    /// Unloads the driver as a person would: nothing may use it any more.
+    pub(crate) fn unload(&self) {
+        self.command(Command::Load { gpu: None, load: Load::Idle });
+        self.command(Command::UnloadDriver { force: false });
+    }
+
+    /// Another version of the driver than the node came with.
+    pub(crate) fn change_driver(&self, version: &str) {
+        self.unload();
+        self.command(Command::LoadDriver { version: Some(version.into()) });
+    }
+
     /// Ticks until it is as wanted, which must come within a minute.
     pub(crate) async fn tick_until(&self, wanted: impl Fn(&NodeGpus) -> bool) -> NodeGpus {
         let start = Instant::now();
