@@ -6,7 +6,10 @@ mod common;
 use std::time::Duration;
 
 use common::TestNode;
+use gpulet_simulator::command::{Command, Load};
 use nvml_wrapper::enum_wrappers::device::TemperatureSensor;
+use nvml_wrapper::enums::gpm::GpmMetricId;
+use nvml_wrapper::gpm::gpm_metrics_get;
 
 #[test]
 fn every_gpu_of_every_node_is_what_the_hardware_says() {
@@ -39,4 +42,33 @@ fn every_gpu_of_every_node_is_what_the_hardware_says() {
             assert_eq!(nvml.device_by_pci_bus_id(pci.bus_id).unwrap().index().unwrap(), index);
         }
     }
+}
+
+#[test]
+fn gpm_tells_what_happened_between_two_samples() {
+    let test = TestNode::start("dgx-h100");
+    test.node.command(Command::Load { gpu: Some(0), load: Load::Steady { percent: 60 } }).unwrap();
+    test.node.step(Duration::from_secs(5)).unwrap();
+    let nvml = test.nvml();
+    let device = nvml.device_by_index(0).unwrap();
+    assert!(device.gpm_support().unwrap());
+    let before = test.node.state().gpus[0].clone();
+    let first = device.gpm_sample().unwrap();
+    test.node.step(Duration::from_secs(2)).unwrap();
+    let after = test.node.state().gpus[0].clone();
+    let second = device.gpm_sample().unwrap();
+    let wanted = [GpmMetricId::SmUtil, GpmMetricId::PcieTxPerSec, GpmMetricId::SmOccupancy];
+    let metrics = gpm_metrics_get(&nvml, &first, &second, &wanted).unwrap();
+    let busy = f64::from(before.now.utilization[0] + after.now.utilization[0]) / 2.0;
+    assert_eq!(metrics[0].as_ref().unwrap().value, busy);
+    let sent = (after.count.pcie_bytes.0 - before.count.pcie_bytes.0) as f64 / 2.0 / 1_048_576.0;
+    assert!((metrics[1].as_ref().unwrap().value - sent).abs() < 1e-6);
+    assert!(metrics[2].is_err(), "the simulated hardware knows no occupancy");
+    assert!(gpm_metrics_get(&nvml, &second, &first, &wanted).is_err(), "time does not run backwards");
+
+    let l40s = TestNode::start("l40s-4x");
+    let nvml = l40s.nvml();
+    let device = nvml.device_by_index(0).unwrap();
+    assert!(!device.gpm_support().unwrap());
+    assert!(device.gpm_sample().is_err());
 }

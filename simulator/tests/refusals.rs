@@ -62,6 +62,8 @@ fn no_symbol_crashes_on_null_or_garbage() {
             "nvmlDeviceGetCount",
             "nvmlDeviceGetHandleBy",
             "nvmlEventSetCreate",
+            "nvmlGpmSampleAlloc",
+            "nvmlGpmMetricsGet",
         ];
         let takes_handle = !no_handle.iter().any(|prefix| symbol.starts_with(prefix));
         let garbage = 0xDEAD_BEEF_usize as *mut nvmlDevice_st;

@@ -10,7 +10,7 @@ use nvml_wrapper_sys::bindings::*;
 
 use super::code::Code;
 use super::{
-    call, clocks, ecc, events, fields, handle, identity, memory, mig, mig_profiles, nvlink, pcie, power,
+    call, clocks, ecc, events, fields, gpm, handle, identity, memory, mig, mig_profiles, nvlink, pcie, power,
     processes, system, thermal, utilization,
 };
 
@@ -125,7 +125,7 @@ exports! {
 
     device memory::info => nvmlDeviceGetMemoryInfo(device: nvmlDevice_t, memory: *mut nvmlMemory_t);
     device memory::info_v2 => nvmlDeviceGetMemoryInfo_v2(device: nvmlDevice_t, memory: *mut nvmlMemory_v2_t);
-    gpu memory::bar1 => nvmlDeviceGetBAR1MemoryInfo(device: nvmlDevice_t, memory: *mut nvmlBAR1Memory_t);
+    device memory::bar1 => nvmlDeviceGetBAR1MemoryInfo(device: nvmlDevice_t, memory: *mut nvmlBAR1Memory_t);
     gpu memory::bus_width => nvmlDeviceGetMemoryBusWidth(device: nvmlDevice_t, bits: *mut c_uint);
 
     gpu utilization::rates => nvmlDeviceGetUtilizationRates(device: nvmlDevice_t, rates: *mut nvmlUtilization_t);
@@ -300,6 +300,14 @@ exports! {
     compute_instance + with_instance mig::compute_instance_info =>
         nvmlComputeInstanceGetInfo_v2(instance: nvmlComputeInstance_t, info: *mut nvmlComputeInstanceInfo_t);
 
+    gpu gpm::support => nvmlGpmQueryDeviceSupport(device: nvmlDevice_t, support: *mut nvmlGpmSupport_t);
+    node gpm::alloc => nvmlGpmSampleAlloc(sample: *mut nvmlGpmSample_t);
+    free gpm::free => nvmlGpmSampleFree(sample: nvmlGpmSample_t);
+    device gpm::get => nvmlGpmSampleGet(device: nvmlDevice_t, sample: nvmlGpmSample_t);
+    gpu gpm::get_instance => nvmlGpmMigSampleGet(device: nvmlDevice_t, gi: c_uint, sample: nvmlGpmSample_t);
+    node gpm::metrics => nvmlGpmMetricsGet(metrics: *mut nvmlGpmMetricsGet_t);
+    gpu gpm::streaming => nvmlGpmQueryIfStreamingEnabled(device: nvmlDevice_t, state: *mut c_uint);
+
     node events::create => nvmlEventSetCreate(set: *mut nvmlEventSet_t);
     free events::free => nvmlEventSetFree(set: nvmlEventSet_t);
     gpu events::supported_types => nvmlDeviceGetSupportedEventTypes(device: nvmlDevice_t, types: *mut c_ulonglong);
@@ -348,7 +356,7 @@ mod tests {
     fn no_symbol_is_listed_twice_and_the_wrapper_finds_what_it_cannot_do_without() {
         let symbols: BTreeSet<_> = super::SYMBOLS.iter().collect();
         assert_eq!(symbols.len(), super::SYMBOLS.len());
-        for needed in ["nvmlInit_v2", "nvmlShutdown", "nvmlEventSetFree"] {
+        for needed in ["nvmlInit_v2", "nvmlShutdown", "nvmlEventSetFree", "nvmlGpmSampleFree"] {
             assert!(symbols.contains(&needed), "{needed}");
         }
     }

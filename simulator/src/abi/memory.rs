@@ -6,6 +6,7 @@ use nvml_wrapper_sys::bindings::{nvmlBAR1Memory_t, nvmlMemory_t, nvmlMemory_v2_t
 
 use super::call::Gpu;
 use super::code::Answer;
+use super::mig::memory_slices;
 use super::out::{Out, version_word};
 
 /// Total, reserved and used bytes of a GPU or a MIG device.
@@ -36,8 +37,15 @@ pub(super) fn info_v2(gpu: &Gpu<'_>, memory: Out<nvmlMemory_v2_t>) -> Answer {
     })
 }
 
+/// A MIG device has the part of the window that its instance has of the memory's slices; its processes map nothing.
 pub(super) fn bar1(gpu: &Gpu<'_>, memory: Out<nvmlBAR1Memory_t>) -> Answer {
-    let (total, used) = (gpu.board().bar1_bytes, gpu.now().bar1_used_bytes);
+    let (total, used) = match gpu.device {
+        None => (gpu.board().bar1_bytes, gpu.now().bar1_used_bytes),
+        Some(device) => {
+            let (slices, all) = (device.instance.placement.1, memory_slices(gpu.mig()?));
+            (gpu.board().bar1_bytes / u64::from(all.max(1)) * u64::from(slices), 0)
+        }
+    };
     memory.set(nvmlBAR1Memory_t { bar1Total: total, bar1Free: total.saturating_sub(used), bar1Used: used })
 }
 

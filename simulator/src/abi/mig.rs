@@ -37,6 +37,12 @@ pub(super) fn max_device_count(gpu: &Gpu<'_>, count: Out<c_uint>) -> Answer {
     count.set(max_devices(gpu))
 }
 
+/// Slices of memory in all: where the furthest placement ends.
+pub(super) fn memory_slices(mig: &MigState) -> u32 {
+    let placements = mig.profiles.values().flat_map(|profile| &profile.placements);
+    placements.map(|(start, size)| start + size).max().unwrap_or(0)
+}
+
 /// The number of a MIG device: where its first compute slice lies. So numbers have holes, as on a GPU from which
 /// instances were destroyed.
 fn device_index(mig: &MigState, slots: u32, instance: &GpuInstanceState, compute_start: u32) -> u32 {

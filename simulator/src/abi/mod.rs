@@ -17,6 +17,7 @@ mod ecc;
 mod events;
 mod exports;
 mod fields;
+mod gpm;
 mod handle;
 mod identity;
 mod memory;

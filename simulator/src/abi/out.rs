@@ -51,6 +51,11 @@ impl<T> Out<T> {
         Out(self.0.cast())
     }
 
+    /// An array that lies within the struct, at an offset in bytes.
+    pub(super) fn field<U>(&self, offset: usize) -> Array<U> {
+        Array(if self.is_null() { std::ptr::null_mut() } else { self.0.wrapping_byte_add(offset).cast() })
+    }
+
     /// The first word of a versioned struct.
     pub(super) fn version(&self) -> Answer<c_uint> {
         self.cast::<c_uint>().get()
