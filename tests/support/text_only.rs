@@ -5,11 +5,14 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Serves `/metrics` of a daemon in text format 0.0.4 only.
 #[derive(Debug)]
 pub struct TextOnly {
     address: SocketAddr,
+    served: Arc<AtomicUsize>,
 }
 
 impl TextOnly {
@@ -17,13 +20,22 @@ impl TextOnly {
     pub fn before(daemon: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
+        let served = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&served);
         std::thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
                 // A client that goes away in the middle is its own affair.
-                let _ = relay(client, daemon);
+                if relay(client, daemon).is_ok_and(|text| text) {
+                    counter.fetch_add(1, Ordering::Relaxed);
+                }
             }
         });
-        Self { address }
+        Self { address, served }
+    }
+
+    /// How many scrapes were answered in the text format and passed on whole.
+    pub fn served(&self) -> usize {
+        self.served.load(Ordering::Relaxed)
     }
 
     /// `host:port` for a client.
@@ -32,7 +44,8 @@ impl TextOnly {
     }
 }
 
-fn relay(mut client: TcpStream, daemon: SocketAddr) -> std::io::Result<()> {
+/// Whether the daemon did answer in the text format.
+fn relay(mut client: TcpStream, daemon: SocketAddr) -> std::io::Result<bool> {
     let mut request = BufReader::new(client.try_clone()?);
     let mut line = String::new();
     while request.read_line(&mut line)? > 2 {
@@ -43,5 +56,7 @@ fn relay(mut client: TcpStream, daemon: SocketAddr) -> std::io::Result<()> {
     upstream.write_all(asked.as_bytes())?;
     let mut response = Vec::new();
     upstream.read_to_end(&mut response)?;
-    client.write_all(&response)
+    client.write_all(&response)?;
+    let head = String::from_utf8_lossy(&response[..response.len().min(512)]).to_lowercase();
+    Ok(head.contains("content-type: text/plain; version=0.0.4"))
 }

@@ -72,7 +72,7 @@ fn a_node_without_gpu_and_driver_is_ready_and_says_so() {
     let agent = Agent::run(&node, &[]);
     let scrape = agent.scrape();
     assert_eq!(scrape.value("gpulet_nvml_up", &[]), Some(0.0));
-    assert_eq!(scrape.label("gpulet_nvml_up", &[], "reason").as_deref(), Some("DriverNotLoaded"));
+    assert_eq!(scrape.label("gpulet_nvml_up", &[], "reason").as_deref(), Some("LibraryNotFound"));
     assert_eq!(scrape.gpus("gpulet_gpu_up"), 0);
     assert_eq!(agent.get("/healthz").status, 200);
 }

@@ -14,7 +14,8 @@ const OPENMETRICS: &str = "application/openmetrics-text;version=1.0.0";
 fn feed(command: &mut Command, input: &str) -> std::process::Output {
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    // A program that fails at once reads nothing; what it says is what counts.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     child.wait_with_output().unwrap()
 }
 
@@ -39,8 +40,14 @@ fn an_openmetrics_parser_of_others_agrees() {
     let agent = Agent::run(&node, &[]);
     let response = agent.get_as("/metrics", OPENMETRICS);
     assert_eq!(response.content_type, "application/openmetrics-text; version=1.0.0; charset=utf-8");
-    let program = "import sys, json\n        from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse\n        families = list(parse(sys.stdin.read()))\n        print(json.dumps([[s.name, s.labels, float(s.value)] for f in families for s in f.samples]))";
-    let output = feed(Command::new(others_python()).args(["-c", program]), &response.body);
+    let program = [
+        "import sys, json",
+        "from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse",
+        "families = list(parse(sys.stdin.read()))",
+        "print(json.dumps([[s.name, s.labels, float(s.value)] for f in families for s in f.samples]))",
+    ]
+    .join("\n");
+    let output = feed(Command::new(others_python()).args(["-c", &program]), &response.body);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let samples: Vec<(String, serde_json::Value, f64)> = serde_json::from_slice(&output.stdout).unwrap();
     let text = agent.scrape();
@@ -115,20 +122,21 @@ fn prometheus_scrapes_openmetrics() {
 fn prometheus_scrapes_the_text_format() {
     let node = Node::serve("dgx-h100");
     let agent = Agent::run(&node, &[]);
-    scraped_by_prometheus(TextOnly::before(agent.address()).address());
-    let text = agent.scrape().value("gpulet_scrapes_total", &[("format", "text")]);
-    assert!(text.unwrap() >= 2.0, "it did take the text format");
+    let text_only = TextOnly::before(agent.address());
+    scraped_by_prometheus(text_only.address());
+    assert!(text_only.served() >= 1, "it did take the text format");
 }
 
 #[test]
 #[ignore = "needs the Python packages"]
 fn nvml_clients_of_others_see_the_node() {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../simulator/tests/others_eyes.py");
-    for name in ["dgx-h100", "l40s-4x"] {
-        let mut command = gpulet_tests::gpulet_sim();
-        let output = command.args(["exec", name, "--"]).arg(others_python()).arg(script).output().unwrap();
-        let said =
-            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{name}: {said}");
-    }
+    let output = Command::new(others_python())
+        .arg(script)
+        .arg(gpulet_tests::gpulet_sim().get_program())
+        .output()
+        .unwrap();
+    let said =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
 }
