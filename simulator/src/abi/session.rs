@@ -13,7 +13,7 @@ use super::code::{
     UNINITIALIZED, UNKNOWN,
 };
 use super::place;
-use crate::client::DriverUse;
+use crate::client::{ClientError, DriverUse};
 use crate::share::{self, AttachError, Reader};
 use crate::state::{Effect, NodeState};
 
@@ -89,7 +89,10 @@ impl Session {
         let load = admit(&reader, symbol)?;
         let host = dir.join("host");
         let control = open_device(&host.join("dev/nvidiactl"))?;
-        let driver = DriverUse::begin(&dir).map_err(|_| DRIVER_NOT_LOADED)?;
+        let driver = DriverUse::begin(&dir).map_err(|error| match error {
+            ClientError::Connect { source, .. } => refusal(&source),
+            _ => DRIVER_NOT_LOADED,
+        })?;
         let open = Open { _control: control, gpus: BTreeMap::new(), driver };
         Ok(Self { reader, load, host, open: Mutex::new(Some(open)) })
     }
@@ -182,7 +185,7 @@ fn open_device(path: &Path) -> Answer<File> {
 
 fn refusal(error: &io::Error) -> super::code::Code {
     match error.kind() {
-        ErrorKind::NotFound => DRIVER_NOT_LOADED,
+        ErrorKind::NotFound | ErrorKind::ConnectionRefused => DRIVER_NOT_LOADED,
         ErrorKind::PermissionDenied => NO_PERMISSION,
         ErrorKind::InvalidInput => INVALID_ARGUMENT,
         _ => OPERATING_SYSTEM,

@@ -1,5 +1,6 @@
 //! `gpulet-sim hold`, `release`, `set`, `clock`: commands that are sent as they are.
 
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -192,11 +193,12 @@ impl Clock {
 
 /// Sends a command and says what came of it, if there is something to say.
 pub(super) fn send(dir: Option<PathBuf>, command: Command) -> Outcome {
+    let mut out = io::stdout();
     match client(dir)?.command(command)? {
         Applied::Done => {}
-        Applied::Fault { id } => println!("{id}"),
-        Applied::Cleared { count } => println!("{count} cleared"),
-        Applied::Clock { clock_us } => println!("{}.{:06}", clock_us / 1_000_000, clock_us % 1_000_000),
+        Applied::Fault { id } => writeln!(out, "{id}")?,
+        Applied::Cleared { count } => writeln!(out, "{count} cleared")?,
+        Applied::Clock { clock_us } => writeln!(out, "{}.{:06}", clock_us / 1_000_000, clock_us % 1_000_000)?,
     }
     Ok(ExitCode::SUCCESS)
 }

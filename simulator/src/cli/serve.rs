@@ -1,5 +1,6 @@
 //! `gpulet-sim serve`
 
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -30,14 +31,20 @@ fn announce(name: &str, node: &SimulatedNode) {
     let state = node.state();
     let driver =
         if state.driver.loaded { format!("driver {}", state.driver.version) } else { "no driver".to_owned() };
-    println!("{name} runs in {}: {} GPUs, {driver}.", node.dir().display(), state.gpus.len());
-    println!("To use it, in another terminal:\n");
-    for (variable, value) in node.environment() {
-        println!("export {variable}={}", quoted(&value));
-    }
-    println!(
-        "\nThen gpulet and every other NVML client run on it, and `gpulet-sim state` shows it. Ctrl-C stops it."
+    let exports: String = node
+        .environment()
+        .iter()
+        .map(|(variable, value)| format!("export {variable}={}\n", quoted(value)))
+        .collect();
+    let text = format!(
+        "{name} runs in {}: {} GPUs, {driver}.\nTo use it, in another terminal:\n\n{exports}\n\
+         Then gpulet and every other NVML client run on it, and `gpulet-sim state` shows it. Ctrl-C stops it.\n",
+        node.dir().display(),
+        state.gpus.len(),
     );
+    // Nobody need listen: the node is served all the same.
+    let mut out = io::stdout();
+    let _unheard = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
 /// As a shell takes it.

@@ -6,7 +6,7 @@ use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use memmap2::MmapRaw;
+use memmap2::{MmapOptions, MmapRaw};
 
 /// First word of the file.
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"gpuletSM");
@@ -58,17 +58,17 @@ impl Map {
     /// Makes the file as long as it must be (all zeros) and maps it.
     pub(super) fn create(file: &File) -> io::Result<Self> {
         file.set_len(FILE_BYTES as u64)?;
-        Self::open(file)
+        Ok(Self { raw: MmapRaw::map_raw(file)? })
     }
 
-    /// Maps the file.
+    /// Maps the file for reading: a client cannot damage it.
     pub(super) fn open(file: &File) -> io::Result<Self> {
         let bytes = file.metadata()?.len();
         if bytes < FILE_BYTES as u64 {
             let why = format!("it has {bytes} bytes and should have {FILE_BYTES}");
             return Err(io::Error::new(io::ErrorKind::InvalidData, why));
         }
-        Ok(Self { raw: MmapRaw::map_raw(file)? })
+        Ok(Self { raw: MmapOptions::new().map_raw_read_only(file)? })
     }
 
     /// The header.
@@ -93,7 +93,7 @@ impl Map {
         (slot, words)
     }
 
-    /// Wakes everybody who waits, in every process.
+    /// Wakes everybody who waits, in every process. For the map that was created: an opened one cannot be written to.
     pub(super) fn wake_all(&self) {
         let word = &self.header().wake;
         word.fetch_add(1, Ordering::AcqRel);

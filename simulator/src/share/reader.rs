@@ -65,10 +65,7 @@ impl Reader {
     /// # Errors
     /// When there is no such file or it is of another version.
     pub fn attach(path: &Path) -> Result<Self, AttachError> {
-        let map = File::options()
-            .read(true)
-            .write(true)
-            .open(path)
+        let map = File::open(path)
             .and_then(|file| Map::open(&file))
             .map_err(|source| AttachError::Map { path: path.to_owned(), source })?;
         let header = map.header();

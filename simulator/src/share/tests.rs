@@ -100,6 +100,9 @@ fn a_fault_wakes_those_who_wait_and_a_tick_does_not() {
     state.clock_us += 100_000;
     publisher.publish(&state).unwrap();
     assert_eq!(reader.wake_count(), seen);
+    let began = Instant::now();
+    reader.wait(seen, Duration::from_millis(300));
+    assert!(began.elapsed() >= Duration::from_millis(250), "it must sleep, not spin");
     let waiter = thread::spawn(move || {
         let began = Instant::now();
         while reader.wake_count() == seen && began.elapsed() < Duration::from_secs(60) {

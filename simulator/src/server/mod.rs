@@ -6,6 +6,10 @@
 //! SimulatedNode (same process) ──────┘
 //! ```
 
+mod connections;
+mod error;
+mod shown;
+
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
@@ -17,18 +21,20 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+pub use self::error::{CommandError, ServeError};
+use self::shown::Shown;
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::signal::{SigSet, Signal};
 
-use crate::command::{Applied, Command, Refusal};
+use crate::command::{Applied, Command};
 use crate::engine::Engine;
-use crate::host_tree::{self, HostTreeError};
-use crate::library::{self, LibraryError};
-use crate::node::{Node, NodeError};
-use crate::protocol::{Connection, Reply, Request, SOCKET_NAME};
-use crate::share::{self, PublishError, Publisher};
+use crate::host_tree;
+use crate::library;
+use crate::node::Node;
+use crate::protocol::{Reply, Request, SOCKET_NAME};
+use crate::share::{self, Publisher};
 use crate::simulated_node::SimulatedNode;
-use crate::state::{MigState, NodeState};
+use crate::state::NodeState;
 
 /// How often the clock moves, and at least how often the server shows that it runs.
 const TICK: Duration = Duration::from_millis(100);
@@ -42,85 +48,10 @@ const STEPPED_START_US: u64 = 1_767_225_600_000_000;
 /// Who moves the simulator's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClockMode {
-    /// Whoever uses the node, step by step.
+    /// Whoever uses the node, step by step. Letting the clock run by command has no effect then.
     Stepped,
     /// The server, ten times a second, with real time (or a multiple of it, by command).
     Real,
-}
-
-/// Why a node cannot be served.
-#[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    /// There is no such node, or it makes no sense.
-    #[error(transparent)]
-    Node(#[from] NodeError),
-    /// The node's own description asks for what it cannot do.
-    #[error("the node's default loads are not possible: {0}")]
-    Loads(#[source] Refusal),
-    /// Somebody serves there already.
-    #[error("another simulated node is served in {}: stop it, or name another directory with --dir", dir.display())]
-    Taken {
-        /// The simulation directory.
-        dir: PathBuf,
-    },
-    /// The directory cannot be used.
-    #[error("cannot use {} as a simulation directory: {source}", dir.display())]
-    Directory {
-        /// The simulation directory.
-        dir: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-    /// The host's files cannot be written.
-    #[error(transparent)]
-    HostTree(#[from] HostTreeError),
-    /// The driver's library cannot be put in place.
-    #[error(transparent)]
-    Library(#[from] LibraryError),
-    /// The shared state cannot be made.
-    #[error(transparent)]
-    Publish(#[from] PublishError),
-    /// Signals cannot be received.
-    #[error("cannot wait for signals: {0}")]
-    Signals(#[source] io::Error),
-}
-
-impl ServeError {
-    /// The stable word for this error.
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Self::Node(error) => error.reason(),
-            Self::Loads(refusal) => refusal.reason(),
-            Self::Taken { .. } => "DirectoryTaken",
-            Self::Directory { .. } => "DirectoryUnusable",
-            Self::HostTree(error) => error.reason(),
-            Self::Library(error) => error.reason(),
-            Self::Publish(error) => error.reason(),
-            Self::Signals(_) => "SignalsUnavailable",
-        }
-    }
-}
-
-/// Why a command came to nothing.
-#[derive(Debug, thiserror::Error)]
-pub enum CommandError {
-    /// The node refuses; nothing has changed.
-    #[error(transparent)]
-    Refused(#[from] Refusal),
-    /// It happened to the hardware but could not be shown to clients.
-    #[error(transparent)]
-    NotShown(#[from] ServeError),
-}
-
-impl CommandError {
-    /// The stable word for this error.
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Self::Refused(refusal) => refusal.reason(),
-            Self::NotShown(error) => error.reason(),
-        }
-    }
 }
 
 /// A node that is being served. Ends when dropped.
@@ -149,36 +80,6 @@ struct Core {
     /// Gone once the server stops: for every client the driver is then gone, too.
     publisher: Option<Publisher>,
     shown: Shown,
-}
-
-/// What of the state is also shown as files.
-#[derive(PartialEq)]
-struct Shown {
-    driver: Option<String>,
-    lost: Vec<bool>,
-    pcie: Vec<(u32, u32)>,
-    processes: Vec<Vec<u32>>,
-    mig: Vec<Option<MigState>>,
-}
-
-impl Shown {
-    fn of(state: &NodeState) -> Self {
-        let gpus = || state.gpus.iter();
-        Self {
-            driver: state.driver.loaded.then(|| format!("{} {}", state.driver.load, state.driver.version)),
-            lost: gpus().map(|gpu| gpu.lost).collect(),
-            pcie: gpus().map(|gpu| (gpu.now.pcie_generation, gpu.now.pcie_width)).collect(),
-            processes: gpus().map(|gpu| gpu.processes.iter().map(|process| process.pid).collect()).collect(),
-            mig: gpus().map(|gpu| gpu.mig.as_ref().map(instances_only)).collect(),
-        }
-    }
-}
-
-/// Mode and instances: what their memory holds is no matter of files, and the profiles do not change.
-fn instances_only(mig: &MigState) -> MigState {
-    let mut mig = MigState { mode: mig.mode, instances: mig.instances.clone(), ..MigState::default() };
-    mig.instances.iter_mut().for_each(|instance| instance.memory_used_bytes = 0);
-    mig
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -232,7 +133,7 @@ impl Server {
         });
         let mut server = Self { shared: Arc::clone(&shared), threads: Vec::new(), _lock: lock };
         let acceptor = Arc::clone(&shared);
-        server.spawn("sim-accept", move || accept(&acceptor, &listener)).map_err(unusable)?;
+        server.spawn("sim-accept", move || connections::accept(&acceptor, &listener)).map_err(unusable)?;
         server.spawn("sim-clock", move || shared.keep_time(clock)).map_err(unusable)?;
         Ok(server)
     }
@@ -399,43 +300,5 @@ impl Shared {
             Request::State => Reply::State(Box::new(locked(&self.core).engine.state().clone())),
             Request::DriverUsers => Reply::DriverUsers(self.driver_users()),
         }
-    }
-}
-
-/// The acceptor's thread.
-fn accept(shared: &Arc<Shared>, listener: &UnixListener) {
-    for (number, stream) in (0..).zip(listener.incoming()) {
-        if shared.stopping.load(Ordering::Acquire) {
-            return;
-        }
-        let Ok(stream) = stream else { continue };
-        let Ok(handle) = stream.try_clone() else { continue };
-        locked(&shared.connections).insert(number, handle);
-        let served = Arc::clone(shared);
-        let work = move || {
-            // However a client ends, what it had open is closed.
-            let _broken = converse(&served, number, Connection::new(stream));
-            locked(&served.users).remove(&number);
-            locked(&served.connections).remove(&number);
-        };
-        if thread::Builder::new().name("sim-client".to_owned()).spawn(work).is_err() {
-            locked(&shared.connections).remove(&number);
-        }
-    }
-}
-
-/// Answers one client until it leaves.
-fn converse(shared: &Shared, number: u64, mut connection: Connection) -> io::Result<()> {
-    loop {
-        let reply = match connection.receive_request() {
-            Ok(None) => return Ok(()),
-            Ok(Some(request)) => shared.answer(number, request),
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                connection.send(&Reply::Failed(format!("this is not a request: {error}")))?;
-                return Err(error);
-            }
-            Err(error) => return Err(error),
-        };
-        connection.send(&reply)?;
     }
 }

@@ -1,0 +1,33 @@
+//! What of a node's state is also shown as files, to rewrite them only when that changes.
+
+use crate::state::{MigState, NodeState};
+
+/// What of the state is also shown as files.
+#[derive(PartialEq)]
+pub(super) struct Shown {
+    driver: Option<String>,
+    lost: Vec<bool>,
+    pcie: Vec<(u32, u32)>,
+    processes: Vec<Vec<u32>>,
+    mig: Vec<Option<MigState>>,
+}
+
+impl Shown {
+    pub(super) fn of(state: &NodeState) -> Self {
+        let gpus = || state.gpus.iter();
+        Self {
+            driver: state.driver.loaded.then(|| format!("{} {}", state.driver.load, state.driver.version)),
+            lost: gpus().map(|gpu| gpu.lost).collect(),
+            pcie: gpus().map(|gpu| (gpu.now.pcie_generation, gpu.now.pcie_width)).collect(),
+            processes: gpus().map(|gpu| gpu.processes.iter().map(|process| process.pid).collect()).collect(),
+            mig: gpus().map(|gpu| gpu.mig.as_ref().map(instances_only)).collect(),
+        }
+    }
+}
+
+/// Mode and instances: what their memory holds is no matter of files, and the profiles do not change.
+fn instances_only(mig: &MigState) -> MigState {
+    let mut mig = MigState { mode: mig.mode, instances: mig.instances.clone(), ..MigState::default() };
+    mig.instances.iter_mut().for_each(|instance| instance.memory_used_bytes = 0);
+    mig
+}
