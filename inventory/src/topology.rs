@@ -449,6 +449,8 @@ pub enum Severity {
 pub enum FindingReason {
     /// An expected GPU is not there.
     GpuMissing,
+    /// A GPU sits elsewhere than expected.
+    GpuMoved,
     /// The kernel sees a GPU that the driver does not list.
     GpuWithoutDriver,
     /// The driver lists a GPU that the kernel does not show.
@@ -484,6 +486,7 @@ impl FindingReason {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::GpuMissing => "GpuMissing",
+            Self::GpuMoved => "GpuMoved",
             Self::GpuWithoutDriver => "GpuWithoutDriver",
             Self::GpuHidden => "GpuHidden",
             Self::NicMissing => "NicMissing",

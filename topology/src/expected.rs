@@ -8,7 +8,7 @@ mod profile;
 use std::collections::BTreeSet;
 
 use gpulet_inventory::pci::PciAddress;
-use gpulet_inventory::topology::{Finding, Topology};
+use gpulet_inventory::topology::{Finding, FindingReason, Severity, Topology};
 
 pub use profile::{ExpectedGpu, ExpectedNic, Profile, UnsupportedVersion, VERSION};
 
@@ -27,4 +27,14 @@ pub fn findings(profile: Option<&Profile>, topology: &Topology, busy: &BTreeSet<
         b.severity.cmp(&a.severity).then(a.reason.cmp(&b.reason)).then_with(|| a.subject.cmp(&b.subject))
     });
     findings
+}
+
+fn finding(
+    reason: FindingReason,
+    severity: Severity,
+    subject: &str,
+    evidence: String,
+    remedy: &str,
+) -> Finding {
+    Finding { reason, severity, subject: subject.to_owned(), evidence, remedy: remedy.to_owned() }
 }

@@ -1,25 +1,29 @@
 //! What a set of GPUs is worth.
 //!
-//! Points are whole numbers, so that equal sets are equal on every machine. A pair inside the set weighs
-//! [`INSIDE`] times what the same pair weighs among the GPUs that stay free: the request comes first, and what it
-//! leaves decides between sets of nearly the same worth.
+//! Points are whole numbers, so that equal sets are equal on every machine. The request comes first: one NVLink
+//! inside the set weighs more than anything that PCIe and NUMA give to the same pair, and a NUMA node in common more
+//! than an NVLink pair that stays whole among the GPUs that are left. What is left decides between sets of nearly the
+//! same worth, so that a single takes a GPU without a partner.
 
 use gpulet_inventory::locality::Level;
 use gpulet_inventory::topology::{Device, Topology};
 use serde::Serialize;
 
-/// One NVLink between two GPUs, NVSwitches included.
-const NVLINK: u64 = 100;
-/// Two GPUs of one NUMA node.
-const NUMA: u64 = 30;
-/// Two GPUs of one PCIe switch, of nested switches, of one root complex.
-const PCIE: [(Level, u64); 3] = [(Level::Pix, 30), (Level::Pxb, 20), (Level::Phb, 10)];
-/// How much more a pair weighs inside the set than among those that stay free.
-pub(super) const INSIDE: u64 = 20;
-/// A GPU with a NIC of its own without a host bridge between; less than to leave two NVLinks whole.
+/// One NVLink between two GPUs of the set, NVSwitches included.
+const NVLINK: u64 = 1_000;
+/// Two GPUs of the set on one NUMA node.
+const NUMA: u64 = 600;
+/// Two GPUs of the set below one PCIe switch, below nested switches, at one root complex.
+const PCIE: [(Level, u64); 3] = [(Level::Pix, 300), (Level::Pxb, 200), (Level::Phb, 100)];
+/// A GPU of the set with a NIC of its own without a host bridge between, and at one root complex.
 const NIC_NEAR: u64 = 160;
-/// A GPU with a NIC of its own at its root complex.
 const NIC_AT_ROOT: u64 = 20;
+/// Two GPUs that stay free with NVLinks between them, and each of these links.
+const LEFT_LINKED: u64 = 200;
+const LEFT_NVLINK: u64 = 10;
+/// What two GPUs that stay free get of the points for NUMA (a twentieth) and PCIe (a tenth).
+const LEFT_NUMA: u64 = NUMA / 20;
+const LEFT_PCIE: u64 = 10;
 
 /// The score of a set and the parts of it, in points.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -27,28 +31,32 @@ const NIC_AT_ROOT: u64 = 20;
 pub struct Score {
     /// The sum of the parts.
     pub total: u64,
-    /// NVLinks inside the set: 2,000 each.
+    /// NVLinks inside the set: 1,000 each.
     pub nvlink: u64,
     /// Pairs of one NUMA node inside the set: 600 each.
     pub numa: u64,
-    /// Pairs that are near on PCIe inside the set: PIX 600, PXB 400, PHB 200.
+    /// Pairs that are near on PCIe inside the set: PIX 300, PXB 200, PHB 100.
     pub pcie: u64,
     /// GPUs that get a NIC of their own: 160 without a host bridge between, and 20 at one root complex.
     pub nic: u64,
-    /// What stays whole among the free GPUs that are not taken: a twentieth of the points for the same inside.
+    /// Pairs among the free GPUs that are not taken: 200 and 10 a link for NVLink, 30 for one NUMA node, PIX 30,
+    /// PXB 20, PHB 10.
     pub left: u64,
 }
 
-/// Points of one pair, before [`INSIDE`].
+/// Points of one pair.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct PairPoints {
     nvlink: u64,
     numa: u64,
     pcie: u64,
+    /// Where both stay free.
+    pub(super) left: u64,
 }
 
 impl PairPoints {
-    pub(super) fn sum(self) -> u64 {
+    /// Where both are in the set.
+    pub(super) fn inside(self) -> u64 {
         self.nvlink + self.numa + self.pcie
     }
 }
@@ -81,12 +89,12 @@ impl Scorer {
         let mut score = Score { nic: self.nic(set), ..Score::default() };
         for (one, other) in pairs_of(set) {
             let points = self.pair(one, other);
-            score.nvlink += INSIDE * points.nvlink;
-            score.numa += INSIDE * points.numa;
-            score.pcie += INSIDE * points.pcie;
+            score.nvlink += points.nvlink;
+            score.numa += points.numa;
+            score.pcie += points.pcie;
         }
         let rest: Vec<usize> = free.iter().copied().filter(|gpu| !set.contains(gpu)).collect();
-        score.left = pairs_of(&rest).map(|(one, other)| self.pair(one, other).sum()).sum();
+        score.left = pairs_of(&rest).map(|(one, other)| self.pair(one, other).left).sum();
         score.total = score.nvlink + score.numa + score.pcie + score.nic + score.left;
         score
     }
@@ -120,11 +128,12 @@ fn pair_points(topology: &Topology, one: usize, other: usize) -> PairPoints {
     let node = |gpu: usize| topology.gpus.get(gpu).and_then(|gpu| gpu.place.numa.node);
     let together = node(one).is_some() && node(one) == node(other);
     let level = pair.best_known_level();
-    PairPoints {
-        nvlink: NVLINK * u64::from(topology.nvlinks(one, other)),
-        numa: if together { NUMA } else { 0 },
-        pcie: PCIE.iter().find(|(near, _)| Some(*near) == level).map_or(0, |(_, points)| *points),
-    }
+    let links = u64::from(topology.nvlinks(one, other));
+    let numa = if together { NUMA } else { 0 };
+    let pcie = PCIE.iter().find(|(near, _)| Some(*near) == level).map_or(0, |(_, points)| *points);
+    let left_linked = if links > 0 { LEFT_LINKED + LEFT_NVLINK * links } else { 0 };
+    let left_numa = if together { LEFT_NUMA } else { 0 };
+    PairPoints { nvlink: NVLINK * links, numa, pcie, left: left_linked + left_numa + pcie / LEFT_PCIE }
 }
 
 fn nics_within(topology: &Topology, gpu: usize, farthest: Level) -> Vec<usize> {

@@ -2,7 +2,7 @@
 
 use gpulet_inventory::topology::Topology;
 
-use super::score::{INSIDE, Scorer};
+use super::score::Scorer;
 use super::{Best, BestError, Request, reason};
 use crate::label;
 
@@ -13,8 +13,8 @@ pub(super) fn best(topology: &Topology, request: &Request) -> Result<Best, BestE
     let candidates = Candidates::of(topology, request)?;
     let scorer = Scorer::new(topology);
     let mut search = Search::new(&scorer, &candidates);
-    let (own, degrees) = search.start(&candidates.must);
-    search.extend(own, degrees, 0);
+    let points = search.start(&candidates.must);
+    search.extend(points, 0);
     let gpus = search.best;
     let score = scorer.score(&gpus, &candidates.free);
     let reason = reason::of(topology, &gpus, &candidates.free, &scorer);
@@ -98,16 +98,14 @@ fn combinations(from: usize, take: usize) -> u128 {
 }
 
 /// A walk over all sets in ascending order, so that among equals the first stays.
-///
-/// Points of the pairs that stay free follow from the set: all points, less those of every pair with an end in the
-/// set. So each step costs one look at the pairs of the GPU that is added.
 struct Search<'a> {
     scorer: &'a Scorer,
     open: &'a [usize],
-    /// For each GPU of `open`: the points of its pairs with all free GPUs.
+    /// For each GPU of `open`: the points for staying free with each of the free GPUs.
     degrees: Vec<u64>,
     free: &'a [usize],
-    all: u64,
+    /// The points if all stayed free.
+    all_left: u64,
     most_nic: u64,
     size: usize,
     set: Vec<usize>,
@@ -115,53 +113,76 @@ struct Search<'a> {
     best_total: Option<u64>,
 }
 
+/// Points of the set so far, kept up with each GPU that is added.
+#[derive(Clone, Copy, Default)]
+struct Points {
+    /// Of its pairs.
+    inside: u64,
+    /// What its pairs would have for staying free.
+    kept: u64,
+    /// The sum of its GPUs' degrees: their pairs with all free GPUs, and so their own pairs twice.
+    degrees: u64,
+}
+
 impl<'a> Search<'a> {
     fn new(scorer: &'a Scorer, candidates: &'a Candidates) -> Self {
         let free = candidates.free.as_slice();
-        let degree = |gpu: usize| free.iter().map(|other| scorer.pair(gpu, *other).sum()).sum::<u64>();
         let size = candidates.must.len() + candidates.missing;
-        Self {
+        let mut search = Self {
             scorer,
             open: &candidates.open,
-            degrees: candidates.open.iter().map(|gpu| degree(*gpu)).collect(),
+            degrees: Vec::new(),
             free,
-            all: free.iter().map(|gpu| degree(*gpu)).sum::<u64>() / 2,
+            all_left: 0,
             most_nic: scorer.most_nic(size),
             size,
-            set: Vec::new(),
+            set: Vec::with_capacity(size),
             best: Vec::new(),
             best_total: None,
-        }
+        };
+        search.degrees = search.open.iter().map(|gpu| search.degree(*gpu)).collect();
+        search.all_left = free.iter().map(|gpu| search.degree(*gpu)).sum::<u64>() / 2;
+        search
     }
 
-    /// Takes the GPUs that must be in the set; gives points inside it and the points of pairs with an end in it.
-    fn start(&mut self, must: &[usize]) -> (u64, u64) {
-        let mut own = 0;
-        let mut degrees = 0;
+    fn degree(&self, gpu: usize) -> u64 {
+        let others = self.free.iter().filter(|other| **other != gpu);
+        others.map(|other| self.scorer.pair(gpu, *other).left).sum()
+    }
+
+    /// Takes the GPUs that must be in the set.
+    fn start(&mut self, must: &[usize]) -> Points {
+        let mut points = Points::default();
         for gpu in must {
-            own += self.inside(*gpu);
-            degrees += self.free.iter().map(|other| self.scorer.pair(*gpu, *other).sum()).sum::<u64>();
+            points = self.with(points, *gpu, self.degree(*gpu));
             self.set.push(*gpu);
         }
-        (own, degrees)
+        points
     }
 
-    fn inside(&self, gpu: usize) -> u64 {
-        self.set.iter().map(|other| self.scorer.pair(gpu, *other).sum()).sum()
+    fn with(&self, mut points: Points, gpu: usize, degree: u64) -> Points {
+        for other in &self.set {
+            let pair = self.scorer.pair(gpu, *other);
+            points.inside += pair.inside();
+            points.kept += pair.left;
+        }
+        points.degrees += degree;
+        points
     }
 
-    fn extend(&mut self, own: u64, degrees: u64, from: usize) {
+    fn extend(&mut self, points: Points, from: usize) {
         if self.set.len() == self.size {
-            self.compare(INSIDE * own + (self.all + own).saturating_sub(degrees));
+            let left = (self.all_left + points.kept).saturating_sub(points.degrees);
+            self.compare(points.inside + left);
             return;
         }
         let open = self.open;
         let last = (open.len() + self.set.len()).saturating_sub(self.size);
         for at in from..=last {
             let (Some(gpu), Some(degree)) = (open.get(at), self.degrees.get(at).copied()) else { continue };
-            let inside = self.inside(*gpu);
+            let points = self.with(points, *gpu, degree);
             self.set.push(*gpu);
-            self.extend(own + inside, degrees + degree, at + 1);
+            self.extend(points, at + 1);
             self.set.pop();
         }
     }

@@ -1,14 +1,172 @@
-//! The topology against the expected profile.
+//! What the profile expects and the topology has.
+//!
+//! A device is known by its identity where it has one, else by its place: another GPU or NIC of the same kind in the
+//! same place is as good as the one before.
 
 use std::collections::BTreeMap;
 
 use gpulet_inventory::locality::Level;
 use gpulet_inventory::pci::PciAddress;
-use gpulet_inventory::topology::{Device, Finding, Topology};
+use gpulet_inventory::topology::{Device, Finding, FindingReason, PlacedGpu, PlacedNic, Severity, Topology};
 
-use super::Profile;
+use super::{ExpectedGpu, ExpectedNic, Profile, finding};
+use crate::label;
 
-pub(super) fn all(_profile: &Profile, _topology: &Topology, _findings: &mut Vec<Finding>) {}
+pub(super) fn all(profile: &Profile, topology: &Topology, findings: &mut Vec<Finding>) {
+    for expected in &profile.gpus {
+        match topology.gpus.iter().find(|gpu| is_gpu(topology, expected, gpu)) {
+            None => findings.push(missing_gpu(expected)),
+            Some(gpu) => moved_gpu(expected, gpu, findings),
+        }
+    }
+    let near = near_gpus(topology);
+    for expected in &profile.nics {
+        match topology.nics.iter().find(|nic| is_nic(expected, nic, topology)) {
+            None => findings.push(missing_nic(expected)),
+            Some(nic) => moved_nic(expected, nic, topology, &near, findings),
+        }
+    }
+    let switches: Vec<PciAddress> = topology.pcie_switches.iter().map(|switch| switch.upstream).collect();
+    missing_switches(&profile.pcie_switches, &switches, FindingReason::SwitchMissing, findings);
+    let nvswitches: Vec<PciAddress> = topology.nvswitches.iter().map(|place| place.pci).collect();
+    missing_switches(&profile.nvswitches, &nvswitches, FindingReason::NvSwitchMissing, findings);
+}
+
+/// What the profile expects of a GPU.
+pub(super) fn expected_gpu<'a>(
+    profile: &'a Profile,
+    topology: &Topology,
+    gpu: &PlacedGpu,
+) -> Option<&'a ExpectedGpu> {
+    profile.gpus.iter().find(|expected| is_gpu(topology, expected, gpu))
+}
+
+/// What the profile expects of a NIC.
+pub(super) fn expected_nic<'a>(profile: &'a Profile, nic: &PlacedNic) -> Option<&'a ExpectedNic> {
+    let by_guid = profile.nics.iter().find(|expected| same_guid(expected, nic));
+    by_guid.or_else(|| profile.nics.iter().find(|expected| expected.pci == nic.place.pci))
+}
+
+fn is_gpu(topology: &Topology, expected: &ExpectedGpu, gpu: &PlacedGpu) -> bool {
+    match &expected.uuid {
+        Some(uuid) if topology.gpus.iter().any(|gpu| gpu.uuid.as_ref() == Some(uuid)) => {
+            gpu.uuid.as_ref() == Some(uuid)
+        }
+        _ => gpu.place.pci == expected.pci,
+    }
+}
+
+fn is_nic(expected: &ExpectedNic, nic: &PlacedNic, topology: &Topology) -> bool {
+    if topology.nics.iter().any(|nic| same_guid(expected, nic)) {
+        return same_guid(expected, nic);
+    }
+    nic.place.pci == expected.pci
+}
+
+/// All zeros is what firmware gives that has no GUID.
+fn same_guid(expected: &ExpectedNic, nic: &PlacedNic) -> bool {
+    let given = expected.node_guid.as_ref().filter(|guid| guid.bytes().any(|b| b != b'0' && b != b':'));
+    given.is_some() && given == nic.node_guid.as_ref()
+}
+
+fn missing_gpu(expected: &ExpectedGpu) -> Finding {
+    let name = expected.name.as_deref().unwrap_or("a GPU");
+    finding(
+        FindingReason::GpuMissing,
+        Severity::Fault,
+        &expected.pci.to_string(),
+        format!("{name} is expected there, and neither the kernel nor the driver lists one"),
+        "look in the kernel log for Xid 79 and PCIe errors; power-cycle the node, then reseat or replace the GPU",
+    )
+}
+
+fn moved_gpu(expected: &ExpectedGpu, gpu: &PlacedGpu, findings: &mut Vec<Finding>) {
+    let mut evidence = Vec::new();
+    if gpu.place.pci != expected.pci {
+        evidence.push(format!("it is at {}, expected at {}", gpu.place.pci, expected.pci));
+    }
+    if let (Some(now), Some(before)) = (gpu.place.numa.node, expected.numa_node)
+        && now != before
+    {
+        evidence.push(format!("it is on NUMA node {now}, expected on {before}"));
+    }
+    if !evidence.is_empty() {
+        findings.push(finding(
+            FindingReason::GpuMoved,
+            Severity::Note,
+            &gpu.label,
+            evidence.join("; "),
+            "save the profile anew if the change was wanted",
+        ));
+    }
+}
+
+fn missing_nic(expected: &ExpectedNic) -> Finding {
+    let name = expected.rdma.as_deref().unwrap_or("a network device");
+    finding(
+        FindingReason::NicMissing,
+        Severity::Fault,
+        &expected.pci.to_string(),
+        format!("{name} is expected there, and the kernel lists none"),
+        "look in the kernel log for its driver and PCIe errors; reseat or replace the card",
+    )
+}
+
+fn moved_nic(
+    expected: &ExpectedNic,
+    nic: &PlacedNic,
+    topology: &Topology,
+    near: &BTreeMap<PciAddress, Vec<PciAddress>>,
+    findings: &mut Vec<Finding>,
+) {
+    let mut evidence = Vec::new();
+    if nic.place.pci != expected.pci {
+        evidence.push(format!("it is at {}, expected at {}", nic.place.pci, expected.pci));
+    }
+    if let (Some(now), Some(before)) = (nic.place.numa.node, expected.numa_node)
+        && now != before
+    {
+        evidence.push(format!("it is on NUMA node {now}, expected on {before}"));
+    }
+    let now = near.get(&nic.place.pci).map(Vec::as_slice).unwrap_or_default();
+    let here = |pci: &&PciAddress| topology.gpus.iter().any(|gpu| gpu.place.pci == **pci);
+    let away = expected.near_gpus.iter().filter(here).filter(|gpu| !now.contains(gpu));
+    let lost: Vec<String> = away.map(ToString::to_string).collect();
+    if !lost.is_empty() {
+        evidence.push(format!("it is no longer near {}", label::list(lost)));
+    }
+    if !evidence.is_empty() {
+        let name = nic.name();
+        findings.push(finding(
+            FindingReason::NicMoved,
+            Severity::Fault,
+            &nic.label,
+            format!("{name}: {}", evidence.join("; ")),
+            "put the card back into its slot, or save the profile anew if the change was wanted",
+        ));
+    }
+}
+
+/// The kernel numbers buses anew when a card comes or goes, so only a smaller number of switches is a loss.
+fn missing_switches(
+    expected: &[PciAddress],
+    now: &[PciAddress],
+    reason: FindingReason,
+    findings: &mut Vec<Finding>,
+) {
+    let absent: Vec<&PciAddress> = expected.iter().filter(|pci| !now.contains(pci)).collect();
+    let fewer = expected.len().saturating_sub(now.len());
+    if fewer == 0 || absent.is_empty() {
+        return;
+    }
+    findings.push(finding(
+        reason,
+        Severity::Fault,
+        &label::list(absent.iter().map(ToString::to_string)),
+        format!("{} are expected and {} are there", expected.len(), now.len()),
+        "look in the kernel log for PCIe errors; power-cycle the node, then have the board checked",
+    ));
+}
 
 /// By NIC: the GPUs that reach it without a host bridge.
 pub(super) fn near_gpus(topology: &Topology) -> BTreeMap<PciAddress, Vec<PciAddress>> {

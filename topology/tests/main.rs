@@ -1,0 +1,18 @@
+//! The topology crate from outside, on machines built in memory.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs,
+    unreachable_pub
+)]
+
+mod support;
+
+mod best;
+mod drawings;
+mod expected;
+mod matrix;
+mod model;
+mod properties;

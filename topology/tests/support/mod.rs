@@ -1,0 +1,5 @@
+//! Machines built in memory, and the published tables that they are compared with.
+
+pub mod machine;
+pub mod machines;
+pub mod published;
