@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::TestNode;
 use gpulet_simulator::command::{Command, Load};
-use nvml_wrapper::enum_wrappers::device::TemperatureSensor;
+use nvml_wrapper::enum_wrappers::device::{TemperatureSensor, TopologyLevel};
 use nvml_wrapper::enums::gpm::GpmMetricId;
 use nvml_wrapper::gpm::gpm_metrics_get;
 
@@ -71,4 +71,20 @@ fn gpm_tells_what_happened_between_two_samples() {
     let device = nvml.device_by_index(0).unwrap();
     assert!(!device.gpm_support().unwrap());
     assert!(device.gpm_sample().is_err());
+}
+
+#[test]
+fn nearness_follows_the_pci_tree() {
+    let test = TestNode::start("dgx-h100");
+    let nvml = test.nvml();
+    let level = |a: u32, b: u32| {
+        nvml.device_by_index(a).unwrap().topology_common_ancestor(nvml.device_by_index(b).unwrap()).unwrap()
+    };
+    assert_eq!(level(0, 0), TopologyLevel::Internal);
+    assert_eq!(level(0, 1), TopologyLevel::Multiple);
+    assert_eq!(level(0, 2), TopologyLevel::Node);
+    assert_eq!(level(0, 4), TopologyLevel::System);
+    let device = nvml.device_by_index(0).unwrap();
+    let near = device.topology_nearest_gpus(TopologyLevel::System).unwrap();
+    assert_eq!(near.iter().map(|gpu| gpu.index().unwrap()).collect::<Vec<_>>(), [4, 5, 6, 7]);
 }

@@ -11,7 +11,7 @@ use nvml_wrapper_sys::bindings::*;
 use super::code::Code;
 use super::{
     call, clocks, ecc, events, fields, gpm, handle, identity, memory, mig, mig_profiles, nvlink, pcie, power,
-    processes, system, thermal, utilization,
+    processes, system, thermal, topology, utilization,
 };
 
 /// How a guard hands a call on: `free` checks nothing, `node` has no handle, the others take the first argument as one.
@@ -209,6 +209,10 @@ exports! {
         device: nvmlDevice_t, link: c_uint, counter: nvmlNvLinkErrorCounter_t, count: *mut c_ulonglong);
     gpu nvlink::p2p_status => nvmlDeviceGetP2PStatus(
         device: nvmlDevice_t, other: nvmlDevice_t, index: nvmlGpuP2PCapsIndex_t, status: *mut nvmlGpuP2PStatus_t);
+    gpu topology::common_ancestor => nvmlDeviceGetTopologyCommonAncestor(
+        device: nvmlDevice_t, other: nvmlDevice_t, level: *mut nvmlGpuTopologyLevel_t);
+    gpu topology::nearest => nvmlDeviceGetTopologyNearestGpus(
+        device: nvmlDevice_t, level: nvmlGpuTopologyLevel_t, count: *mut c_uint, devices: *mut nvmlDevice_t);
     gpu nvlink::fabric => nvmlDeviceGetGpuFabricInfo(device: nvmlDevice_t, info: *mut nvmlGpuFabricInfo_t);
     gpu nvlink::fabric_v => nvmlDeviceGetGpuFabricInfoV(device: nvmlDevice_t, info: *mut nvmlGpuFabricInfoV_t);
 

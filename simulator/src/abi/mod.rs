@@ -32,6 +32,7 @@ mod processes;
 mod session;
 mod system;
 mod thermal;
+mod topology;
 mod utilization;
 
 pub use exports::SYMBOLS;

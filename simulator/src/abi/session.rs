@@ -125,6 +125,11 @@ impl Session {
         Ok(())
     }
 
+    /// What stands for `/` on this node.
+    pub(super) fn host(&self) -> &Path {
+        &self.host
+    }
+
     /// The shared state, to wait on.
     pub(super) fn reader(&self) -> &Reader {
         &self.reader

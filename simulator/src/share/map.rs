@@ -10,8 +10,20 @@ use memmap2::{MmapOptions, MmapRaw};
 
 /// First word of the file.
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"gpuletSM");
-/// Raised whenever the layout below or the encoding of the state changes.
-pub(super) const LAYOUT: u32 = 1;
+/// Tells builds apart whose layout below or encoding of the state may differ: a fingerprint of both sources.
+pub(super) const LAYOUT: u32 =
+    fingerprint(include_bytes!("map.rs"), fingerprint(include_bytes!("../state.rs"), 0));
+
+/// FNV-1a.
+const fn fingerprint(mut text: &[u8], seed: u32) -> u32 {
+    let mut hash = 0x811C_9DC5 ^ seed;
+    while let [first, rest @ ..] = text {
+        hash = (hash ^ *first as u32).wrapping_mul(0x0100_0193);
+        text = rest;
+    }
+    hash
+}
+
 /// Room for the header; the slots start on a page of their own.
 const HEADER_BYTES: usize = 4096;
 /// Room for one encoded state. The file is sparse: what is not written costs nothing.

@@ -28,7 +28,7 @@ pub enum AttachError {
         source: io::Error,
     },
     /// It is of another build.
-    #[error("{} is not a shared state of this version of the simulator (layout {found}, not {LAYOUT})", path.display())]
+    #[error("{} is not a shared state of this build of the simulator (layout {found:08x}, not {LAYOUT:08x}): build the library and the program together", path.display())]
     Layout {
         /// Which file.
         path: PathBuf,

@@ -1,0 +1,114 @@
+//! How near two GPUs are, as the kernel's own tree of PCI devices says.
+
+use std::ffi::c_uint;
+use std::fs;
+use std::path::Path;
+
+use nvml_wrapper_sys::bindings::nvmlDevice_t;
+
+use super::call::Gpu;
+use super::code::{Answer, GPU_IS_LOST, INVALID_ARGUMENT, UNKNOWN};
+use super::handle::{Handle, Object};
+use super::out::{Array, Out};
+use crate::state::GpuIdentity;
+
+/// `NVML_TOPOLOGY_*`
+const INTERNAL: c_uint = 0;
+const SINGLE: c_uint = 10;
+const MULTIPLE: c_uint = 20;
+const HOST_BRIDGE: c_uint = 30;
+const NODE: c_uint = 40;
+const SYSTEM: c_uint = 50;
+
+/// Where a device hangs: the components of its path from the root complex on, and its NUMA node.
+struct Place {
+    path: Vec<String>,
+    numa: String,
+}
+
+impl Place {
+    fn of(host: &Path, gpu: &GpuIdentity) -> Answer<Self> {
+        let address = format!("{:04x}:{:02x}:{:02x}.0", gpu.pci_domain, gpu.pci_bus, gpu.pci_device);
+        let device = host.join("sys/bus/pci/devices").join(address);
+        let path = device.canonicalize().map_err(|_| UNKNOWN)?;
+        let names = path.iter().map(|name| name.to_string_lossy().into_owned());
+        let path = names.skip_while(|name| !name.starts_with("pci")).collect();
+        let numa = fs::read_to_string(device.join("numa_node")).map_err(|_| UNKNOWN)?;
+        Ok(Self { path, numa: numa.trim().to_owned() })
+    }
+}
+
+/// The level of what two devices have in common.
+fn level(a: &Place, b: &Place) -> c_uint {
+    let shared = a.path.iter().zip(&b.path).take_while(|(a, b)| a == b).count();
+    // What lies below the common part, the device itself included. Below one switch that is its port and the device.
+    let below = (a.path.len() - shared).max(b.path.len() - shared);
+    match (shared, below) {
+        (_, 0) => INTERNAL,
+        (0, _) if a.numa == b.numa => NODE,
+        (0, _) => SYSTEM,
+        // The root complex only.
+        (1, _) => HOST_BRIDGE,
+        (_, ..=2) => SINGLE,
+        _ => MULTIPLE,
+    }
+}
+
+fn level_to(gpu: &Gpu<'_>, peer: u32) -> Answer<c_uint> {
+    let other = gpu.node.state.gpus.get(peer as usize).ok_or(INVALID_ARGUMENT)?;
+    if other.lost {
+        return Err(GPU_IS_LOST);
+    }
+    let host = gpu.node.session.host();
+    Ok(level(&Place::of(host, &gpu.state.identity)?, &Place::of(host, &other.identity)?))
+}
+
+pub(super) fn common_ancestor(gpu: &Gpu<'_>, other: nvmlDevice_t, out: Out<c_uint>) -> Answer {
+    match Handle::from(other).object(gpu.node.session.load())? {
+        Object::Gpu(peer) => out.set(level_to(gpu, peer)?),
+        _ => Err(INVALID_ARGUMENT),
+    }
+}
+
+/// The other GPUs that are as near as the level says, not nearer or farther. Without an array: how many they are.
+pub(super) fn nearest(
+    gpu: &Gpu<'_>,
+    wanted: c_uint,
+    count: Out<c_uint>,
+    devices: Array<nvmlDevice_t>,
+) -> Answer {
+    let mut found = Vec::new();
+    for peer in (0..gpu.node.state.gpus.len() as u32).filter(|peer| *peer != gpu.index) {
+        if level_to(gpu, peer) == Ok(wanted) {
+            found.push(gpu.node.handle(Object::Gpu(peer)).pointer());
+        }
+    }
+    if devices.is_null() {
+        return count.set(found.len() as c_uint);
+    }
+    devices.list(&count, &found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(path: &str, numa: &str) -> Place {
+        Place { path: path.split('/').map(str::to_owned).collect(), numa: numa.to_owned() }
+    }
+
+    #[test]
+    fn levels_are_those_of_the_drivers_own_tools() {
+        let own = place("pci0000:15/15:01.0/16:00.0/17:00.0/1b:00.0", "0");
+        for (other, numa, expected) in [
+            ("pci0000:15/15:01.0/16:00.0/17:00.0/1b:00.0", "0", INTERNAL),
+            ("pci0000:15/15:01.0/16:00.0/17:01.0/1c:00.0", "0", SINGLE),
+            ("pci0000:15/15:01.0/16:00.0/17:01.0/3f:00.0/40:01.0/43:00.0", "0", MULTIPLE),
+            ("pci0000:15/15:02.0/20:00.0", "0", HOST_BRIDGE),
+            ("pci0000:4c/4c:01.0/52:00.0", "0", NODE),
+            ("pci0000:97/97:01.0/9d:00.0", "1", SYSTEM),
+        ] {
+            assert_eq!(level(&own, &place(other, numa)), expected, "{other}");
+        }
+    }
+}
