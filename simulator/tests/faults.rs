@@ -13,6 +13,9 @@ use gpulet_simulator::state::Effect;
 use nvml_wrapper::enums::device::DeviceArchitecture;
 use nvml_wrapper::error::NvmlError;
 
+/// Few processors and eight GPUs: made in no time.
+const EVERY_BOARD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/nodes/every-board.yaml");
+
 fn set_fault(test: &TestNode, gpu: Option<u32>, symbol: &str, effect: Effect) -> u64 {
     match test.node.command(Command::SetFault { gpu, symbol: Some(symbol.to_owned()), effect }).unwrap() {
         Applied::Fault { id } => id,
@@ -22,7 +25,7 @@ fn set_fault(test: &TestNode, gpu: Option<u32>, symbol: &str, effect: Effect) ->
 
 #[test]
 fn any_call_of_any_gpu_returns_any_code_until_the_fault_is_cleared() {
-    let test = TestNode::start("dgx-h100");
+    let test = TestNode::start(EVERY_BOARD);
     let nvml = test.nvml();
     let (two, three) = (nvml.device_by_index(2).unwrap(), nvml.device_by_index(3).unwrap());
     let id = set_fault(&test, Some(3), "nvmlDeviceGetPowerUsage", Effect::Return(999));
@@ -43,7 +46,7 @@ fn any_call_of_any_gpu_returns_any_code_until_the_fault_is_cleared() {
 
 #[test]
 fn a_blocked_call_returns_when_it_is_released_and_blocks_nobody_else() {
-    let test = TestNode::start("dgx-h100");
+    let test = TestNode::start(EVERY_BOARD);
     let nvml = Arc::new(test.nvml());
     let id = set_fault(&test, Some(3), "nvmlDeviceGetPowerUsage", Effect::Block);
     let (done, blocked) = std::sync::mpsc::channel();
@@ -63,7 +66,7 @@ fn a_blocked_call_returns_when_it_is_released_and_blocks_nobody_else() {
 
 #[test]
 fn a_blocked_call_ends_with_its_server() {
-    let test = TestNode::start("dgx-h100");
+    let test = TestNode::start(EVERY_BOARD);
     let nvml = test.nvml();
     set_fault(&test, None, "nvmlDeviceGetCount_v2", Effect::Block);
     let caller = thread::spawn(move || nvml.device_count());
@@ -73,7 +76,7 @@ fn a_blocked_call_ends_with_its_server() {
 
 #[test]
 fn a_lost_gpu_fails_every_call_and_the_others_go_on() {
-    let test = TestNode::start("dgx-h100");
+    let test = TestNode::start(EVERY_BOARD);
     let nvml = test.nvml();
     let devices: Vec<_> = (0..8).map(|index| nvml.device_by_index(index).unwrap()).collect();
     test.node.command(Command::Lose { gpu: 3 }).unwrap();
@@ -96,7 +99,7 @@ fn a_lost_gpu_fails_every_call_and_the_others_go_on() {
 
 #[test]
 fn a_driver_in_use_is_not_unloaded_and_old_handles_are_worthless_after_a_reload() {
-    let test = TestNode::start("l40s-4x");
+    let test = TestNode::start(EVERY_BOARD);
     let own = std::process::id();
     let nvml = test.nvml();
     let again = test.nvml();
@@ -131,7 +134,7 @@ fn release_all(test: &TestNode) {
 
 #[test]
 fn the_last_shutdown_closes_every_device_file() {
-    let test = TestNode::start("l40s-4x");
+    let test = TestNode::start(EVERY_BOARD);
     let dev = test.node.dir().join("host/dev");
     let open = || {
         let fds = std::fs::read_dir("/proc/self/fd").unwrap();
@@ -141,14 +144,14 @@ fn the_last_shutdown_closes_every_device_file() {
     };
     let (first, second) = (test.nvml(), test.nvml());
     assert_eq!(open(), 1, "the control device");
-    for index in 0..4 {
+    for index in 0..8 {
         first.device_by_index(index).unwrap();
         second.device_by_index(index).unwrap();
     }
-    assert_eq!(open(), 5);
+    assert_eq!(open(), 9);
     assert_eq!(test.node.driver_users(), [std::process::id()]);
     drop(first);
-    assert_eq!(open(), 5);
+    assert_eq!(open(), 9);
     drop(second);
     assert_eq!(open(), 0);
     assert!(test.node.driver_users().is_empty());
@@ -156,7 +159,7 @@ fn the_last_shutdown_closes_every_device_file() {
 
 #[test]
 fn an_older_driver_lacks_symbols() {
-    let test = TestNode::start("dgx-h100");
+    let test = TestNode::start(EVERY_BOARD);
     {
         let nvml = test.nvml();
         nvml.device_by_index(0).unwrap().memory_info().unwrap();
@@ -169,14 +172,14 @@ fn an_older_driver_lacks_symbols() {
     let fresh = test.node.dir().join("lib/copy.so");
     std::fs::copy(test.node.library(), &fresh).unwrap();
     let nvml = nvml_wrapper::Nvml::builder().lib_path(fresh.as_os_str()).init().unwrap();
-    let device = nvml.device_by_index(0).unwrap();
+    let device = nvml.device_by_index(1).unwrap();
     assert!(matches!(device.memory_info(), Err(NvmlError::FailedToLoadSymbol(_))));
     assert_eq!(device.architecture().unwrap(), DeviceArchitecture::Hopper);
 }
 
 #[test]
 fn without_permission_the_driver_does_not_let_in() {
-    let test = TestNode::start("l40s-4x");
+    let test = TestNode::start(EVERY_BOARD);
     let nvml = test.nvml();
     test.node.command(Command::Permission { denied: true }).unwrap();
     assert!(nvml.device_by_index(0).is_err_and(|error| matches!(error, NvmlError::NoPermission)));

@@ -150,9 +150,26 @@ fn several_processes_see_one_node_and_it_outlives_them() {
     let after = done(&["clock", "step", "90s"]).trim().parse::<f64>().unwrap();
     assert!((after - before - 90.0).abs() < 0.001, "{before} {after}");
 
+    let truth = || gpulet_simulator::client::Client::connect(dir.path()).unwrap().state().unwrap();
+    done(&["load", "--gpu", "4", "steady", "60"]);
+    done(&["clock", "step", "5s"]);
+    assert!(truth().gpus[4].now.utilization[0] > 30);
+    done(&["fault", "xid", "4", "31", "--times", "5"]);
+    let last = truth().events.into_iter().next_back().unwrap();
+    assert_eq!((last.gpu, last.kind, last.data), (4, 8, 31));
+    done(&["set", "counter", "4", "energy", "5"]);
+    assert_eq!(truth().gpus[4].count.energy_mj, 5);
+    done(&["fault", "permission", "denied"]);
+    assert!(truth().driver.no_permission);
+    done(&["fault", "permission", "granted"]);
+
     let refused = run(&[&["fault", "driver", "unload"][..], &place].concat());
     assert_eq!(refused.status.code(), Some(1));
     assert!(text(&refused.stderr).contains("in use by processes"), "{}", text(&refused.stderr));
+    done(&["fault", "driver", "unload", "--force"]);
+    assert!(device.name().is_err() && !truth().driver.loaded);
+    done(&["fault", "driver", "load", "--version", "535.104.05"]);
+    assert_eq!(open(dir.path()).sys_driver_version().unwrap(), "535.104.05");
 }
 
 #[test]

@@ -13,7 +13,8 @@ use nvml_wrapper::gpm::gpm_metrics_get;
 
 #[test]
 fn every_gpu_of_every_node_is_what_the_hardware_says() {
-    for name in ["dgx-h100", "l40s-4x"] {
+    let every_board = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/nodes/every-board.yaml");
+    for name in ["dgx-h100", "l40s-4x", every_board] {
         let test = TestNode::start(name);
         test.node.step(Duration::from_secs(5)).unwrap();
         let truth = test.node.state();
@@ -33,9 +34,14 @@ fn every_gpu_of_every_node_is_what_the_hardware_says() {
             let memory = device.memory_info().unwrap();
             assert_eq!(memory.total, gpu.board.memory_bytes);
             assert_eq!(memory.total, memory.used + memory.free + memory.reserved);
-            let busy = device.utilization_rates().unwrap();
-            assert_eq!([busy.gpu, busy.memory], gpu.now.utilization[..2]);
-            assert_eq!(device.power_usage().unwrap(), gpu.now.power_average_mw);
+            if gpu.mig.as_ref().is_none_or(|mig| !mig.mode.0) {
+                let busy = device.utilization_rates().unwrap();
+                assert_eq!([busy.gpu, busy.memory], gpu.now.utilization[..2]);
+            }
+            // GA100 and what is older than Ampere tell the instant, all others an average.
+            let instant = gpu.board.compute_capability <= (8, 0);
+            let power = if instant { gpu.now.power_instant_mw } else { gpu.now.power_average_mw };
+            assert_eq!(device.power_usage().unwrap(), power);
             assert_eq!(device.temperature(TemperatureSensor::Gpu).unwrap(), gpu.now.temperature_c);
             assert_eq!(device.total_energy_consumption().unwrap(), gpu.count.energy_mj);
             assert_eq!(nvml.device_by_uuid(device.uuid().unwrap()).unwrap().index().unwrap(), index);

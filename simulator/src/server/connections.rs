@@ -5,9 +5,13 @@ use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
+use std::time::Duration;
 
 use super::{Shared, locked};
 use crate::protocol::{Connection, Reply};
+
+/// Time between attempts to accept a client when one has failed.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// The acceptor's thread.
 pub(super) fn accept(shared: &Arc<Shared>, listener: &UnixListener) {
@@ -15,8 +19,13 @@ pub(super) fn accept(shared: &Arc<Shared>, listener: &UnixListener) {
         if shared.stopping.load(Ordering::Acquire) {
             return;
         }
-        let Ok(stream) = stream else { continue };
-        let Ok(handle) = stream.try_clone() else { continue };
+        let Ok((stream, handle)) =
+            stream.and_then(|stream| stream.try_clone().map(|handle| (stream, handle)))
+        else {
+            // Out of file descriptors, most likely: asking again at once would not help.
+            thread::sleep(PAUSE);
+            continue;
+        };
         locked(&shared.connections).insert(number, handle);
         let served = Arc::clone(shared);
         let work = move || {

@@ -21,11 +21,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-pub use self::error::{CommandError, ServeError};
-use self::shown::Shown;
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::signal::{SigSet, Signal};
 
+pub use self::error::{CommandError, ServeError};
+use self::shown::Shown;
 use crate::command::{Applied, Command};
 use crate::engine::Engine;
 use crate::host_tree;
