@@ -128,9 +128,9 @@ pub struct GpuState {
     pub gpu: Arc<Gpu>,
     /// Whether it answers.
     pub condition: Condition,
-    /// The last readings; absent when it went down before the first, and once they are too old to be told.
+    /// The last readings; absent while it is down.
     pub sample: Option<Arc<Sample>>,
-    /// When `sample` was read (or, without one, when the GPU was last heard of).
+    /// When `sample` was read; without one, when the GPU last gave one.
     #[serde(skip)]
     pub sampled: Instant,
     /// How long reading took, as seen from outside the worker.

@@ -122,40 +122,52 @@ struct Listener {
 
 impl Listener {
     fn run(mut self, requests: &mpsc::Receiver<Request>) {
-        let create = |calls: &Calls| {
-            calls.begin();
-            EventSet::new(calls).inspect_err(|cause| {
-                warn!(call = symbol::EVENT_SET_CREATE.name, %cause, "no events from the driver: XIDs are not counted");
-            })
-        };
-        let Ok(mut set) = create(&self.calls) else { return };
+        let Some(mut set) = self.new_set() else { return };
+        let mut renewed = false;
         while self.take_requests(&set, requests) {
             self.calls.begin();
-            let failed = match set.wait(&self.calls, self.turn) {
-                Ok(raw) => {
-                    self.tell(raw);
-                    continue;
-                }
+            match set.wait(&self.calls, self.turn) {
+                Ok(raw) => self.tell(raw),
                 Err(Cause::Code(code::TIMEOUT)) => {
+                    renewed = false;
                     self.retry_missing(&set);
-                    continue;
                 }
-                Err(cause) => cause,
-            };
-            debug!(call = symbol::EVENT_WAIT.name, cause = %failed, "waiting for events failed");
-            match requests.recv_timeout(PAUSE) {
-                Ok(request) => self.register_all(&set, request),
-                Err(mpsc::RecvTimeoutError::Timeout) => {}
-                Err(mpsc::RecvTimeoutError::Disconnected) => return,
-            }
-            if failed == Cause::Code(code::GPU_IS_LOST) {
-                // One lost GPU in a set makes every wait on it fail: go on with a set that lacks it.
-                let Ok(fresh) = create(&self.calls) else { return };
-                set = fresh;
-                self.missing = (0..self.gpus.len()).collect();
-                self.register_missing(&set);
+                Err(Cause::Code(code::GPU_IS_LOST)) if !renewed => {
+                    let Some(fresh) = self.renew(&set) else { return };
+                    set = fresh;
+                    renewed = true;
+                }
+                Err(cause) => {
+                    debug!(call = symbol::EVENT_WAIT.name, %cause, "waiting for events failed");
+                    match requests.recv_timeout(PAUSE) {
+                        Ok(request) => self.register_all(&set, request),
+                        Err(mpsc::RecvTimeoutError::Timeout) => {}
+                        Err(mpsc::RecvTimeoutError::Disconnected) => return,
+                    }
+                }
             }
         }
+    }
+
+    fn new_set(&self) -> Option<EventSet> {
+        self.calls.begin();
+        let told = |cause: &Cause| {
+            warn!(call = symbol::EVENT_SET_CREATE.name, %cause, "no events from the driver: XIDs are not counted");
+        };
+        EventSet::new(&self.calls).inspect_err(told).ok()
+    }
+
+    /// One lost GPU in a set makes every wait on it fail: a set that lacks it takes its place. It listens before the
+    /// old one is emptied, since an event that is told twice is better than one that is not told.
+    fn renew(&mut self, old: &EventSet) -> Option<EventSet> {
+        let fresh = self.new_set()?;
+        self.missing = (0..self.gpus.len()).collect();
+        self.register_missing(&fresh);
+        self.calls.begin();
+        while let Ok(raw) = old.wait(&self.calls, Duration::ZERO) {
+            self.tell(raw);
+        }
+        Some(fresh)
     }
 
     /// Registers GPUs that were asked for since; waits for the first. Whether to go on.

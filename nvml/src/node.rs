@@ -19,6 +19,9 @@ use crate::session::{Command, Event, Session};
 use crate::stats::Stats;
 use crate::{Classes, Options, QuiesceError, StuckCall};
 
+/// What a thread is in that is in no call just now.
+const BETWEEN: &str = "between two calls";
+
 /// The driver's life and the last that is known of its GPUs.
 #[derive(Debug)]
 pub(crate) struct Node {
@@ -253,7 +256,7 @@ impl Node {
         }
         for thread in &self.abandoned {
             let (call, since) =
-                thread.tracker.running().map_or(("", Duration::ZERO), |r| (r.call, r.elapsed()));
+                thread.tracker.running().map_or((BETWEEN, Duration::ZERO), |r| (r.call, r.elapsed()));
             calls.push(StuckCall { gpu: thread.gpu.clone(), call, since });
         }
         let Some(epoch) = &self.epoch else { return calls };
@@ -263,7 +266,7 @@ impl Node {
         for member in epoch.members.iter().filter(|member| member.worker.is_busy()) {
             let running = member.worker.running();
             let (call, since) =
-                running.map_or(("", Duration::ZERO), |running| (running.call, running.elapsed()));
+                running.map_or((BETWEEN, Duration::ZERO), |running| (running.call, running.elapsed()));
             calls.push(StuckCall { gpu: member.uuid().cloned(), call, since });
         }
         calls

@@ -10,7 +10,7 @@ use gpulet_inventory::gpu::GpuUuid;
 pub struct StuckCall {
     /// The GPU that it concerns; absent for calls that concern none.
     pub gpu: Option<GpuUuid>,
-    /// The driver's symbol.
+    /// The driver's symbol; `between two calls` for a thread that makes one after the other.
     pub call: &'static str,
     /// For how long it has been running.
     pub since: Duration,

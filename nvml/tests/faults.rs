@@ -85,19 +85,42 @@ async fn a_gpu_on_which_every_call_fails_is_down() {
 }
 
 #[tokio::test]
-async fn impossible_values_are_not_told() {
+async fn a_gpu_that_knows_no_call_any_more_is_down_and_not_empty() {
     let rig = Rig::new("l40s-4x");
     rig.tick().await;
-    let before = rig.tick().await.calls;
+    let fault = rig.command(Command::SetFault { gpu: Some(2), symbol: None, effect: Effect::Return(2) });
+    for _ in 0..3 {
+        let gpus = rig.tick().await;
+        assert!(up_without(&gpus, 2), "{fault:?}");
+        assert!(matches!(gpus.gpus[2].condition, Condition::Down(DownReason::Failed(_))));
+    }
+    rig.command(Command::ClearFault { id: None });
+    assert!(all_up(&rig.tick().await, 4));
+}
+
+#[tokio::test]
+async fn events_of_the_others_go_on_when_a_gpu_is_lost() {
+    let rig = Rig::new("l40s-4x");
+    rig.tick().await;
+    rig.command(Command::Lose { gpu: 3 });
+    rig.tick_until(|gpus| gpus.gpus[3].xids.contains_key(&79)).await;
+    for times in 1..=3 {
+        rig.command(Command::Xid { gpu: 0, code: 31, times: 1, instance: None });
+        rig.tick_until(|gpus| gpus.gpus[0].xids.get(&31) == Some(&times)).await;
+    }
+}
+
+#[tokio::test]
+async fn nothing_of_a_healthy_node_is_blank_or_impossible() {
+    let rig = Rig::new("dgx-h100");
+    rig.work();
     let gpus = rig.tick().await;
-    // Nothing of a healthy node is implausible or blank.
     for (call, reasons) in &gpus.calls.failed {
         assert!(
-            !reasons.contains_key("IMPLAUSIBLE") && !reasons.contains_key("BLANK"),
+            reasons.keys().all(|reason| *reason == "NOT_SUPPORTED" || *reason == "INVALID_ARGUMENT"),
             "{call}: {reasons:?}"
         );
     }
-    assert!(gpus.calls.made > before.made);
 }
 
 fn down(gpus: &NodeGpus) -> (&'static str, String, String) {

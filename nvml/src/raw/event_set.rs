@@ -51,7 +51,7 @@ impl EventSet {
 
     /// The next event, if one comes within the time.
     pub(crate) fn wait(&self, calls: &Calls, at_most: Duration) -> Result<RawEvent, Cause> {
-        let milliseconds = u32::try_from(at_most.as_millis()).unwrap_or(u32::MAX).max(1);
+        let milliseconds = u32::try_from(at_most.as_millis()).unwrap_or(u32::MAX);
         let mut data = sys::nvmlEventData_t::zeroed();
         // SAFETY: the set came from this library and has not been freed; the function writes one event.
         calls.call(&EVENT_WAIT, |wait| unsafe { wait(self.set, &mut data, milliseconds) })?;
