@@ -214,7 +214,7 @@ proptest! {
 
     #[test]
     fn the_answer_is_that_of_brute_force(
-        machine in 0..7usize,
+        machine in 0..8usize,
         free in proptest::collection::btree_set(0..8usize, 1..8),
         must in proptest::collection::vec(any::<prop::sample::Index>(), 0..2),
         lost in proptest::option::of(0..4usize),

@@ -1,1 +1,139 @@
+//! The pictures: well-formed, nothing over anything else, and everything in them.
 
+use gpulet_inventory::topology::Topology;
+use gpulet_topology::{dot, svg};
+
+use crate::support::machine::Machine;
+use crate::support::machines;
+
+fn all() -> Vec<(&'static str, Topology)> {
+    let mut all = machines::all();
+    all.push(("trouble", machines::trouble()));
+    all.push(("dgx-2", machines::dgx_2()));
+    all.push(("one wide node", one_wide_node()));
+    all.push(("nothing", Machine::default()));
+    all.into_iter().map(|(name, machine)| (name, machine.topology())).collect()
+}
+
+fn one_wide_node() -> Machine {
+    let mut machine = machines::dgx_h100();
+    machine.host.numa_nodes.truncate(1);
+    machine.host.pci.iter_mut().for_each(|device| device.numa_node = None);
+    machine
+}
+
+/// Every tag closed in order, no character that XML forbids, no bare `&`.
+pub fn assert_well_formed(text: &str) {
+    let mut open: Vec<&str> = Vec::new();
+    let mut rest = text;
+    while let Some((between, after)) = rest.split_once('<') {
+        assert!(!between.contains('>'), "bare > in {between:?}");
+        for entity in between.split('&').skip(1) {
+            assert!(["amp;", "lt;", "gt;", "quot;", "#39;"].iter().any(|known| entity.starts_with(known)));
+        }
+        assert!(!between.chars().any(|c| c.is_control() && c != '\n'), "{between:?}");
+        let (tag, after) = after.split_once('>').expect("a closed tag");
+        let name = tag.trim_start_matches('/').split_whitespace().next().unwrap();
+        match (tag.starts_with('/'), tag.ends_with('/')) {
+            (true, _) => assert_eq!(open.pop(), Some(name)),
+            (false, false) => open.push(name),
+            (false, true) => {}
+        }
+        rest = after;
+    }
+    assert!(open.is_empty() && rest.trim().is_empty(), "{open:?} {rest:?}");
+}
+
+/// Rectangles of the classes, as x, y, width and height.
+fn rects(svg: &str, classes: &[&str]) -> Vec<[i32; 4]> {
+    let attribute = |tag: &str, name: &str| {
+        let (_, value) = tag.split_once(&format!(" {name}=\"")).unwrap();
+        value.split_once('"').unwrap().0.to_owned()
+    };
+    let tags = svg.split("<rect").skip(1).filter(|tag| classes.contains(&attribute(tag, "class").as_str()));
+    tags.map(|tag| ["x", "y", "width", "height"].map(|name| attribute(tag, name).parse().unwrap())).collect()
+}
+
+#[test]
+fn pictures_are_well_formed_and_their_boxes_do_not_touch() {
+    let boxes = ["gpu", "nic", "nic plain", "down", "undriven", "switch", "root", "nvswitch"];
+    for (name, topology) in all() {
+        let svg = svg(&topology);
+        assert_well_formed(&svg);
+        let [page] = rects(&svg, &["back"])[..] else { panic!("{name}: no page") };
+        let rects = rects(&svg, &boxes);
+        for (at, [x, y, width, height]) in rects.iter().enumerate() {
+            assert!(*x > 0 && *y > 0 && x + width < page[2] && y + height < page[3], "{name}: off the page");
+            for [x2, y2, width2, height2] in &rects[at + 1..] {
+                let apart = x + width <= *x2 || x2 + width2 <= *x || y + height <= *y2 || y2 + height2 <= *y;
+                assert!(apart, "{name}: boxes at {x},{y} and {x2},{y2}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_device_is_in_both_pictures() {
+    for (name, topology) in all() {
+        let (svg, dot) = (svg(&topology), dot(&topology));
+        for device in topology.devices() {
+            let label = topology.label(device);
+            assert!(svg.contains(&format!(">{label}<")), "{name}: {label}");
+            assert!(dot.contains(&format!("[label=\"{label}\\n")), "{name}: {label}");
+        }
+        let count = topology.gpus.len() + topology.nics.len();
+        let classes = ["gpu", "nic", "nic plain", "down", "undriven"];
+        let swatches = classes.iter().filter(|class| svg.contains(&format!("class=\"{class}\""))).count();
+        assert_eq!(rects(&svg, &classes).len(), count + swatches, "{name}");
+    }
+}
+
+#[test]
+fn what_is_below_its_possible_is_marked() {
+    let topology = machines::trouble().topology();
+    let svg = svg(&topology);
+    for words in ["x8 of x16", "x4 of x16", "0 of 18", "16 of 18", "down: Lost", "vfio-pci", "+4 functions"] {
+        assert!(svg.contains(words), "{words}");
+    }
+    let sound = gpulet_topology::svg(&machines::dgx_h100().topology());
+    assert!(!sound.contains("class=\"edge-bad\"") && !sound.contains(" of x"));
+}
+
+#[test]
+fn a_picture_needs_nothing_from_outside_and_follows_the_reader_s_colours() {
+    let svg = svg(&machines::trouble().topology());
+    assert!(svg.contains("@media (prefers-color-scheme:dark)"));
+    for outside in ["href", "url(", "@import", "<script", "<image"] {
+        assert!(!svg.contains(outside), "{outside}");
+    }
+    assert!(!svg.contains("<b>") && svg.contains("&lt;b&gt;"));
+    assert_eq!(svg, gpulet_topology::svg(&machines::trouble().topology()));
+}
+
+#[test]
+fn a_single_node_that_is_too_wide_is_broken_in_two() {
+    let svg = svg(&one_wide_node().topology());
+    assert!(svg.contains("NUMA node 0, continued"));
+    assert!(rects(&svg, &["back"])[0][2] < 1300);
+}
+
+#[test]
+fn dot_is_balanced_and_quotes_what_it_must() {
+    let text = dot(&machines::trouble().topology());
+    assert!(text.starts_with("graph topology {") && text.ends_with("}\n"));
+    assert_eq!(text.matches('{').count(), text.matches('}').count());
+    assert!(text.contains("<b>\\\"A & B\\\"</b> "));
+    assert!(dot(&machines::dgx_1v().topology()).contains("gpu_0 -- gpu_3 [label=\"NV2\""));
+    assert!(dot(&machines::dgx_h100().topology()).contains("gpu_7 -- nvlink_0 [label=\"NV18\""));
+}
+
+#[test]
+#[ignore = "keeps the pictures in GPULET_PICTURES, to be looked at"]
+#[allow(clippy::disallowed_methods, reason = "a person runs it")]
+fn keep_pictures() {
+    let dir = std::env::var("GPULET_PICTURES").unwrap();
+    for (name, topology) in all() {
+        std::fs::write(format!("{dir}/{name}.svg"), svg(&topology)).unwrap();
+        std::fs::write(format!("{dir}/{name}.dot"), dot(&topology)).unwrap();
+    }
+}

@@ -43,9 +43,12 @@ fn differences(name: &str, topology: &Topology) -> Vec<String> {
 
 #[test]
 fn tables_of_machines_whose_firmware_is_right_are_the_same() {
-    for (name, machine) in
-        [("dgx-h100", machines::dgx_h100()), ("l40s-4x", machines::l40s_4x()), ("dgx-1v", machines::dgx_1v())]
-    {
+    for (name, machine) in [
+        ("dgx-h100", machines::dgx_h100()),
+        ("dgx-a100", machines::dgx_a100()),
+        ("l40s-4x", machines::l40s_4x()),
+        ("dgx-1v", machines::dgx_1v()),
+    ] {
         assert_eq!(differences(name, &machine.topology()), [] as [String; 0], "{name}");
     }
 }

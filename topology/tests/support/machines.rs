@@ -8,6 +8,7 @@ use super::machine::{Machine, Spot};
 pub fn all() -> Vec<(&'static str, Machine)> {
     vec![
         ("dgx-h100", dgx_h100()),
+        ("dgx-a100", dgx_a100()),
         ("l40s-4x", l40s_4x()),
         ("dgx-1v", dgx_1v()),
         ("a100-pcie-nvlink-pairs", a100_pcie_nvlink_pairs()),
@@ -46,6 +47,94 @@ pub fn dgx_h100() -> Machine {
         m.nvswitch(&port);
     }
     m.switched(18);
+    m
+}
+
+/// Four NUMA nodes per socket, of which one has GPUs.
+pub fn dgx_a100() -> Machine {
+    let mut m = Machine::new("NVIDIA A100-SXM4-80GB");
+    for node in 0..8u32 {
+        let first = 16 * node;
+        m.node(node, &format!("{}-{},{}-{}", first, first + 15, first + 128, first + 143), 252);
+    }
+    for (group, node) in [3, 1, 7, 5].into_iter().enumerate() {
+        let slot = m.slot(Some(node));
+        let top = m.switch(&slot);
+        let arm = m.port(&top);
+        let below = m.switch(&arm);
+        for _ in 0..2 {
+            let port = m.port(&below);
+            m.gpu(&port);
+        }
+        for nic in 0..2 {
+            let arm = m.port(&top);
+            let below = m.switch(&arm);
+            let port = m.port(&below);
+            m.nic(&port, &format!("mlx5_{}", 2 * group + nic), 200_000);
+        }
+    }
+    let slot = m.slot(Some(6));
+    let first = m.nic(&slot, "mlx5_8", 200_000);
+    m.second_port(first, "mlx5_9", 200_000);
+    m.switched(12);
+    m
+}
+
+/// 16 GPUs, two boards of eight.
+pub fn dgx_2() -> Machine {
+    let mut m = Machine::new("Tesla V100-SXM3-32GB");
+    m.node(0, "0-23,48-71", 755);
+    m.node(1, "24-47,72-95", 755);
+    for group in 0..4 {
+        let slot = m.slot(Some(group / 2));
+        let top = m.switch(&slot);
+        for half in 0..2 {
+            let arm = m.port(&top);
+            let below = m.switch(&arm);
+            let ports: Vec<Spot> = (0..3).map(|_| m.port(&below)).collect();
+            m.gpu(&ports[0]);
+            m.gpu(&ports[1]);
+            m.nic(&ports[2], &format!("mlx5_{}", 2 * group + half), 100_000);
+        }
+    }
+    m.switched(6);
+    m
+}
+
+/// Everything that can be odd in a picture: down, narrow, hidden, unknown, foreign, and names full of markup.
+pub fn trouble() -> Machine {
+    let mut m = dgx_h100();
+    m.gpu_name = "<b>\"A & B\"</b>\u{7}".to_owned();
+    let root = m.root(None);
+    let port = m.port(&root);
+    m.gpu(&port);
+    let foreign = m.gpu(&port);
+    let pci = m.gpus[foreign].pci;
+    m.gpus.pop();
+    m.pci(pci).driver = Some("vfio-pci".to_owned());
+    m.nic(&port, "ens<1>&", 0);
+    m.host.numa_nodes[1].cpus = (56..400).filter(|cpu| cpu % 3 > 0).collect();
+    let mut nics = m.host.nics.iter().map(|nic| nic.pci);
+    let (narrow, parent) = (nics.next().unwrap(), nics.nth(8).unwrap());
+    m.pci(narrow).link.as_mut().unwrap().width = Some(8);
+    m.pci(parent).link.as_mut().unwrap().width = Some(4);
+    for function in 1..5 {
+        let mut device = m.pci(narrow).clone();
+        device.address.function = function;
+        device.physical_function = Some(narrow);
+        m.host.pci.push(device);
+    }
+    let gpu = m.gpus[1].pci;
+    m.pci(gpu).link.as_mut().unwrap().width = Some(8);
+    let upstream = m.topology().pcie_switches[0].upstream;
+    m.pci(upstream).link.as_mut().unwrap().width = Some(4);
+    m.gpus[3].down = Some("Lost");
+    m.links_down(2, 18);
+    m.links_down(5, 2);
+    m.node(2, "", 512);
+    for node in &mut m.host.numa_nodes {
+        node.distances = (0..3).map(|other| if other == node.id.0 { 10 } else { 21 }).collect();
+    }
     m
 }
 
