@@ -116,12 +116,18 @@ pub(crate) async fn run(
                     tracing::info!(signal, "ending");
                     break;
                 }
+                // Before it was ready the service manager still waits for the start, and must not be told of an end of it.
+                Asked::Reload if told_ready => {
+                    notify::reloading();
+                    reload(&source, &settings, &level, &own);
+                    notify::ready();
+                }
                 Asked::Reload => reload(&source, &settings, &level, &own),
             },
             () = readiness.ready(), if !told_ready => {
                 told_ready = true;
                 tracing::info!("ready");
-                notify::ready(&format!("serving http://{address}/metrics"));
+                notify::ready();
             }
             () = &mut until => break,
         }
@@ -184,7 +190,6 @@ fn log_start(source: &Source, settings: &Settings, places: &Places) {
 
 /// Takes up the configuration as it is now. One that is wrong changes nothing.
 fn reload(source: &Source, settings: &watch::Sender<Arc<Settings>>, level: &logging::Level, own: &Own) {
-    notify::reloading();
     match source.read() {
         Ok(new) => {
             let at_restart = settings.borrow().fixed_until_restart(&new);
@@ -208,7 +213,6 @@ fn reload(source: &Source, settings: &watch::Sender<Arc<Settings>>, level: &logg
             );
         }
     }
-    notify::ready("configuration read again");
 }
 
 /// What signals ask for.

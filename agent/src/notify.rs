@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use sd_notify::NotifyState;
 
 /// The agent does its work.
-pub(crate) fn ready(status: &str) {
-    send(&[NotifyState::Ready, NotifyState::Status(status)]);
+pub(crate) fn ready() {
+    send(&[NotifyState::Ready, NotifyState::Status("sampling the GPUs and serving metrics")]);
 }
 
 /// The agent is ending.

@@ -13,39 +13,28 @@ pub(crate) const DEFAULT_FILE: &str = "/etc/gpulet/config.yaml";
 /// Where the settings come from.
 #[derive(Debug, Clone)]
 pub(crate) struct Source {
-    file: File,
+    /// Absent: none is read.
+    file: Option<PathBuf>,
+    must_exist: bool,
     overrides: Overrides,
 }
 
-#[derive(Debug, Clone)]
-enum File {
-    /// None is read.
-    None,
-    /// The one that was named, which must exist.
-    Named(PathBuf),
-    /// The default one, which need not.
-    Default,
-}
-
 impl Source {
-    /// The named file, or else the default one.
+    /// The named file, which must exist, or else the default one, which need not.
     pub(crate) fn new(file: Option<PathBuf>, overrides: Overrides) -> Self {
-        Self { file: file.map_or(File::Default, File::Named), overrides }
+        let must_exist = file.is_some();
+        Self { file: Some(file.unwrap_or_else(|| DEFAULT_FILE.into())), must_exist, overrides }
     }
 
     /// The named file, or else none at all: what is configured for this machine does not hold for another.
     #[cfg(feature = "simulator")]
     pub(crate) fn apart_from_this_machine(file: Option<PathBuf>, overrides: Overrides) -> Self {
-        Self { file: file.map_or(File::None, File::Named), overrides }
+        Self { file, must_exist: true, overrides }
     }
 
     /// The file; absent if none is read.
     pub(crate) fn file(&self) -> Option<&Path> {
-        match &self.file {
-            File::None => None,
-            File::Named(path) => Some(path),
-            File::Default => Some(Path::new(DEFAULT_FILE)),
-        }
+        self.file.as_deref()
     }
 
     /// Reads the settings.
@@ -64,9 +53,7 @@ impl Source {
         match fs::read_to_string(path) {
             Ok(text) => file::parse(&text)
                 .map_err(|problems| ConfigError::Invalid { path: path.to_owned(), problems }),
-            Err(error) if error.kind() == ErrorKind::NotFound && matches!(self.file, File::Default) => {
-                Ok(Settings::default())
-            }
+            Err(error) if error.kind() == ErrorKind::NotFound && !self.must_exist => Ok(Settings::default()),
             Err(source) => Err(ConfigError::Unreadable { path: path.to_owned(), source }),
         }
     }

@@ -31,15 +31,23 @@ pub(crate) async fn run(shared: Shared) -> Result<(), LoopError> {
 
 fn publish(shared: &Shared, topology: Topology, now: Instant) {
     shared.topology.send_modify(|part| {
-        let before = part.take().map(|part| part.value).filter(|before| **before == topology);
-        let value = before.unwrap_or_else(|| {
-            tracing::info!(
-                numa_nodes = topology.numa_nodes.len(),
-                nvidia_gpus = topology.gpus.len(),
-                "the kernel shows another topology than before"
-            );
-            Arc::new(topology)
-        });
+        let before = part.take().map(|part| part.value);
+        let value = match before {
+            Some(before) if *before == topology => before,
+            before => {
+                log(&topology, before.is_none());
+                Arc::new(topology)
+            }
+        };
         *part = Some(Part { value, taken: now });
     });
+}
+
+fn log(topology: &Topology, first: bool) {
+    let (numa_nodes, nvidia_gpus) = (topology.numa_nodes.len(), topology.gpus.len());
+    if first {
+        tracing::info!(numa_nodes, nvidia_gpus, "topology known");
+    } else {
+        tracing::info!(numa_nodes, nvidia_gpus, "topology changed");
+    }
 }

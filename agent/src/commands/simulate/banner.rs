@@ -30,7 +30,7 @@ pub(super) fn text(node: &Node, directory: &Path, address: SocketAddr) -> String
 }
 
 /// One command of each kind: look, load, break.
-const EXAMPLES: [&str; 3] = ["state", "load 0 steady 80", "fault lose 3"];
+const EXAMPLES: [&str; 3] = ["state", "load --gpu 0 training", "fault lose 3"];
 
 fn hardware(node: &Node) -> String {
     let description = node.description();

@@ -1,6 +1,5 @@
 //! The process that holds the simulated node.
 
-use std::future::Future;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -16,7 +15,7 @@ use super::SimulateError;
 use crate::daemon::Places;
 
 /// How long the node may take until it answers: it has a file tree to write first.
-pub(super) const ANSWERS_WITHIN: Duration = Duration::from_secs(20);
+pub(super) const ANSWERS_WITHIN: Duration = Duration::from_secs(60);
 /// How long its process may take to end before it is killed.
 const ENDS_WITHIN: Duration = Duration::from_millis(300);
 /// How often it is looked whether the node answers.
@@ -83,10 +82,8 @@ impl HeldNode {
     }
 
     /// Resolves if the process ends by itself.
-    pub(super) fn ended(&mut self) -> impl Future<Output = ()> + '_ {
-        async {
-            let _ = self.process.wait().await;
-        }
+    pub(super) async fn ended(&mut self) {
+        let _ = self.process.wait().await;
     }
 
     /// Ends the process and removes the directory. Tells how the process ended if it had already.

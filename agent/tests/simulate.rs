@@ -1,0 +1,213 @@
+//! `gpulet simulate`, and the daemon on a simulated node that outlives it.
+
+#![cfg(feature = "simulator")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+
+mod common;
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use common::{Daemon, gpulet, processes_with, run, stderr, wait_until};
+use gpulet_simulator::command::Command as Happening;
+use gpulet_simulator::state::Effect;
+use gpulet_simulator::{ClockMode, SimulatedNode};
+use nix::sys::signal::Signal;
+
+/// `gpulet simulate NODE` with its directory below `within`.
+fn simulate(node: &str, within: &Path) -> Daemon {
+    let mut command = gpulet();
+    command.args(["simulate", node, "--listen", "127.0.0.1:0"]).env("TMPDIR", within);
+    command.stdout(fs::File::create(within.join("stdout")).unwrap());
+    Daemon::start(command)
+}
+
+/// Directories of simulated nodes below `within`.
+fn nodes(within: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(within).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|path| path.is_dir()).collect()
+}
+
+fn gone(within: &Path) {
+    let text = within.to_str().unwrap();
+    wait_until("no process and no directory is left", || {
+        (processes_with(text).is_empty() && nodes(within).is_empty()).then_some(())
+    });
+}
+
+fn up(scrape: &str) -> usize {
+    scrape.lines().filter(|line| line.starts_with("gpulet_gpu_up{") && line.ends_with(" 1")).count()
+}
+
+#[test]
+fn one_command_serves_eight_gpus_and_ends_without_trace() {
+    let within = tempfile::tempdir().unwrap();
+    let mut daemon = simulate("dgx-h100", within.path());
+    daemon.ready();
+    let scrape = daemon.scrape_until("all GPUs", |scrape| up(scrape) == 8);
+    assert!(
+        scrape.contains("gpulet_nvml_up 1\n") || scrape.contains("gpulet_nvml_up{reason=\"\"} 1\n"),
+        "{scrape}"
+    );
+    let banner = wait_until("the banner", || {
+        let text = fs::read_to_string(within.path().join("stdout")).unwrap();
+        text.contains("Ctrl-C").then_some(text)
+    });
+    let directory = nodes(within.path()).pop().unwrap();
+    for part in [
+        "dgx-h100: 8 GPUs (NVIDIA H100 80GB HBM3), 2 NUMA nodes",
+        &format!("http://{}/metrics", daemon.address()),
+        &format!("GPULET_SIM_DIR={}", directory.display()),
+    ] {
+        assert!(banner.contains(part), "lacks {part}: {banner}");
+    }
+    assert_eq!(processes_with(&format!("simulate-node dgx-h100 {}", directory.display())).len(), 1);
+    let told = Instant::now();
+    daemon.signal(Signal::SIGINT);
+    assert_eq!(daemon.ended().code(), Some(0));
+    assert!(told.elapsed() < Duration::from_secs(2), "{:?}", told.elapsed());
+    gone(within.path());
+}
+
+#[test]
+fn killed_it_leaves_nothing_behind_either() {
+    let within = tempfile::tempdir().unwrap();
+    let mut daemon = simulate("cpu-only", within.path());
+    daemon.ready();
+    daemon.signal(Signal::SIGKILL);
+    daemon.ended();
+    gone(within.path());
+}
+
+#[test]
+fn interrupted_before_the_node_answers_it_leaves_nothing_behind() {
+    let within = tempfile::tempdir().unwrap();
+    let mut command = gpulet();
+    command.args(["simulate", "dgx-h100", "--listen", "127.0.0.1:0"]).env("TMPDIR", within.path());
+    let mut process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_until("the node's directory", || nodes(within.path()).pop());
+    let pid = nix::unistd::Pid::from_raw(process.id().try_into().unwrap());
+    nix::sys::signal::kill(pid, Signal::SIGTERM).unwrap();
+    process.wait().unwrap();
+    gone(within.path());
+}
+
+#[test]
+fn a_daemon_that_cannot_start_leaves_nothing_behind() {
+    let within = tempfile::tempdir().unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let mut command = gpulet();
+    command.args(["simulate", "cpu-only", "--listen", &address]).env("TMPDIR", within.path());
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains(&address) && stderr(&output).contains("--listen"),
+        "{}",
+        stderr(&output)
+    );
+    gone(within.path());
+}
+
+#[test]
+fn an_unknown_node_is_answered_with_the_names() {
+    let output = run(&["simulate", "dgx-h1000"]);
+    assert_eq!(output.status.code(), Some(64));
+    let text = stderr(&output);
+    for name in ["dgx-h1000", "dgx-h100", "l40s-4x", "cpu-only"] {
+        assert!(text.contains(name), "lacks {name}: {text}");
+    }
+    let output = run(&["simulate", "/nonexistent/node.yaml"]);
+    assert_eq!(output.status.code(), Some(64));
+    assert!(stderr(&output).contains("/nonexistent/node.yaml"), "{}", stderr(&output));
+}
+
+/// A simulated node that this test holds, and daemons on it.
+struct Held {
+    node: SimulatedNode,
+    directory: tempfile::TempDir,
+}
+
+impl Held {
+    fn new(name: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let node = SimulatedNode::start(name, &directory.path().join("node"), ClockMode::Stepped).unwrap();
+        Self { node, directory }
+    }
+
+    fn gpulet(&self) -> std::process::Command {
+        let config = self.directory.path().join("config.yaml");
+        fs::write(&config, "sampling: {interval: 100ms, slow-interval: 200ms, deadline: 500ms}\n").unwrap();
+        let mut command = gpulet();
+        command.envs(self.node.environment()).arg("--config").arg(config);
+        command
+    }
+
+    fn daemon(&self) -> Daemon {
+        let mut command = self.gpulet();
+        command.args(["run", "--listen", "127.0.0.1:0"]);
+        Daemon::start(command)
+    }
+}
+
+#[test]
+fn a_node_outlives_a_daemon_that_is_killed() {
+    let held = Held::new("l40s-4x");
+    let mut daemon = held.daemon();
+    daemon.scrape_until("all GPUs", |scrape| up(scrape) == 4);
+    daemon.signal(Signal::SIGKILL);
+    daemon.ended();
+    let again = held.daemon();
+    again.scrape_until("all GPUs again", |scrape| up(scrape) == 4);
+    assert_eq!(held.node.state().gpus.len(), 4);
+}
+
+#[test]
+fn quiesced_it_holds_no_device_and_resumed_it_goes_on() {
+    let held = Held::new("l40s-4x");
+    let daemon = held.daemon();
+    daemon.scrape_until("all GPUs", |scrape| up(scrape) == 4);
+    let devices = held.node.host_root().join("dev");
+    let open = || daemon.open_files().into_iter().filter(|file| file.starts_with(&devices)).count();
+    assert!(open() > 0, "{:?}", daemon.open_files());
+    let output = held.gpulet().arg("quiesce").output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(open(), 0, "{:?}", daemon.open_files());
+    daemon.scrape_until("that it is quiesced", |scrape| {
+        scrape.contains("gpulet_nvml_up{reason=\"Quiesced\"} 0\n")
+    });
+    let output = held.gpulet().arg("resume").output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    daemon.scrape_until("all GPUs again", |scrape| up(scrape) == 4);
+}
+
+#[test]
+fn a_hanging_gpu_does_not_keep_the_daemon_from_ending() {
+    let held = Held::new("l40s-4x");
+    let mut daemon = held.daemon();
+    daemon.scrape_until("all GPUs", |scrape| up(scrape) == 4);
+    let hang = Happening::SetFault { gpu: Some(2), symbol: None, effect: Effect::Block };
+    held.node.command(hang).unwrap();
+    daemon.scrape_until("the hanging GPU", |scrape| {
+        up(scrape) == 3 && scrape.contains("reason=\"Unresponsive\"} 0")
+    });
+    assert_eq!(daemon.get("/healthz").0, 200, "the loops go on");
+    let told = Instant::now();
+    daemon.signal(Signal::SIGTERM);
+    assert_eq!(daemon.ended().code(), Some(0));
+    assert!(told.elapsed() < Duration::from_secs(2), "{:?}", told.elapsed());
+}
+
+#[test]
+fn a_scrape_of_a_node_has_its_gpus() {
+    let held = Held::new("l40s-4x");
+    let output = held.gpulet().args(["metrics", "--explain"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let scrape = common::stdout(&output);
+    assert_eq!(up(&scrape), 4, "{scrape}");
+    let missing = scrape.lines().find(|line| line.starts_with("# missing: gpulet_gpu_")).unwrap();
+    assert!(missing.contains("NVML_ERROR_NOT_SUPPORTED"), "an L40S has no NVLink: {missing}");
+}
