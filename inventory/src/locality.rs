@@ -38,6 +38,18 @@ impl Level {
         }
     }
 
+    /// As `nvmlGpuTopologyLevel_t`.
+    pub fn number(self) -> u32 {
+        match self {
+            Self::Same => 0,
+            Self::Pix => 10,
+            Self::Pxb => 20,
+            Self::Phb => 30,
+            Self::Node => 40,
+            Self::Sys => 50,
+        }
+    }
+
     /// From `nvmlGpuTopologyLevel_t`.
     pub fn from_number(number: u32) -> Option<Self> {
         Some(match number {

@@ -93,6 +93,8 @@ pub struct GpuIdentity {
     pub memory_affinity: Vec<u64>,
     /// NUMA node of the GPU's own memory (Grace); absent elsewhere.
     pub memory_numa_node: Option<u32>,
+    /// By GPU index, the level (`nvmlGpuTopologyLevel_t`) that the driver tells though the PCIe tree says another.
+    pub told_levels: BTreeMap<u32, u32>,
 }
 
 /// What a board can do: constant while the driver is loaded.
@@ -144,10 +146,16 @@ pub struct BoardState {
     pub memory_temperature: bool,
     /// Whether it has ECC.
     pub ecc: bool,
+    /// Whether ECC is on when the board leaves the factory.
+    pub ecc_default: bool,
     /// Whether it has row remapping (Ampere and later, with HBM or as data-centre boards).
     pub row_remapping: bool,
     /// NVLink generation; 0 without NVLink.
     pub nvlink_version: u32,
+    /// NVLink chip-to-chip links to the CPU; 0 without.
+    pub c2c_links: u32,
+    /// What one of them moves each way at most, MB/s.
+    pub c2c_link_mbps: u32,
     /// Whether it answers GPM (Hopper and later).
     pub gpm: bool,
     /// JPEG engines and optical flow engines present.

@@ -211,7 +211,12 @@ pub(super) fn cpu_affinity_within(
 
 pub(super) fn memory_affinity(gpu: &Gpu<'_>, words: c_uint, set: Array<c_ulong>, scope: c_uint) -> Answer {
     within(scope)?;
-    mask(&gpu.state.identity.memory_affinity, words, set)
+    let nodes = &gpu.state.identity.memory_affinity;
+    // Where the firmware names no node.
+    if nodes.is_empty() {
+        return Err(NOT_SUPPORTED);
+    }
+    mask(nodes, words, set)
 }
 
 /// NUMA node (0) or socket (1). The simulated firmware tells of one locality only, so both give the same.

@@ -1,4 +1,5 @@
-//! How near two GPUs are, as the kernel's own tree of PCI devices says.
+//! How near two GPUs are: as the kernel's own tree of PCI devices says, unless the description has the driver say
+//! otherwise.
 
 use std::ffi::c_uint;
 use std::fs;
@@ -58,6 +59,14 @@ fn level_to(gpu: &Gpu<'_>, peer: u32) -> Answer<c_uint> {
     let other = gpu.node.state.gpus.get(peer as usize).ok_or(INVALID_ARGUMENT)?;
     if other.lost {
         return Err(GPU_IS_LOST);
+    }
+    // Where the driver itself knows better than the tree, or believes so.
+    if let Some(told) = gpu.state.identity.told_levels.get(&peer) {
+        return Ok(*told);
+    }
+    // What the driver tells is not always what the tree says.
+    if let Some(told) = gpu.state.identity.told_levels.get(&peer) {
+        return Ok(*told);
     }
     let host = gpu.node.session.host();
     Ok(level(&Place::of(host, &gpu.state.identity)?, &Place::of(host, &other.identity)?))

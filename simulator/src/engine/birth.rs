@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::processes;
+use gpulet_inventory::numa::CpuSet;
+
 use super::traffic::Wiring;
+use super::{affinity, processes};
 use crate::node::board::{self, Board};
 use crate::node::description::{FabricProgress, MigDescription};
 use crate::node::units::DriverVersion;
@@ -64,7 +66,7 @@ pub(super) fn driver(version: &DriverVersion, load: u64) -> DriverState {
 }
 
 fn gpu_state(node: &Node, wiring: &Wiring, index: usize, gpu: &Gpu) -> GpuState {
-    let identity = identity(node, gpu);
+    let identity = identity(node, index, gpu);
     let mut state = GpuState {
         board: board_state(gpu),
         lost: false,
@@ -90,14 +92,10 @@ fn gpu_state(node: &Node, wiring: &Wiring, index: usize, gpu: &Gpu) -> GpuState 
     state
 }
 
-fn identity(node: &Node, gpu: &Gpu) -> GpuIdentity {
+fn identity(node: &Node, index: usize, gpu: &Gpu) -> GpuIdentity {
     let at = gpu.description.at;
     let text = format!("{}/{at}", node.name());
     let key = text.bytes().fold(0, |hash, byte| mix(hash ^ u64::from(byte)));
-    let description = node.description();
-    let near = |id: u32| gpu.function.numa.is_none_or(|numa| numa == id);
-    let cpus = description.numa.iter().filter(|numa| near(numa.id)).flat_map(|numa| numa.cpus.iter());
-    let nodes = description.numa.iter().map(|numa| numa.id).filter(|id| near(*id));
     GpuIdentity {
         uuid: format!("GPU-{}", uuid(&text)),
         pci_domain: at.domain,
@@ -108,15 +106,16 @@ fn identity(node: &Node, gpu: &Gpu) -> GpuIdentity {
         minor: gpu.minor,
         serial: gpu.board.serial.then(|| board::serial_number(key, at)),
         module_id: gpu.description.module,
-        cpu_affinity: mask(cpus),
-        memory_affinity: mask(nodes),
-        memory_numa_node: None,
+        cpu_affinity: mask(affinity::cpus(node, gpu)),
+        memory_affinity: mask(affinity::numa_nodes(node, gpu)),
+        memory_numa_node: gpu.description.memory_nodes.iter().next(),
+        told_levels: affinity::told_levels(node, index),
     }
 }
 
-fn mask(bits: impl Iterator<Item = u32>) -> Vec<u64> {
+fn mask(bits: CpuSet) -> Vec<u64> {
     let mut words: Vec<u64> = Vec::new();
-    for bit in bits {
+    for bit in bits.iter() {
         let word = usize::try_from(bit / 64).unwrap_or(0);
         words.resize(words.len().max(word + 1), 0);
         if let Some(word) = words.get_mut(word) {
@@ -153,8 +152,11 @@ fn board_state(gpu: &Gpu) -> BoardState {
         slowdown_c: board.temperature.slowdown,
         memory_temperature: board.memory.temperature,
         ecc: board.memory.ecc,
+        ecc_default: board.memory.ecc_default,
         row_remapping: board.row_remapping,
         nvlink_version: board.nvlink.as_ref().map_or(0, |nvlink| nvlink.version),
+        c2c_links: board.c2c.as_ref().map_or(0, |c2c| c2c.links),
+        c2c_link_mbps: board.c2c.as_ref().map_or(0, |c2c| c2c.link_mbps),
         gpm: board.gpm,
         jpeg_engines: board.jpeg_engines,
         ofa_engines: board.ofa_engines,
@@ -172,13 +174,14 @@ pub(super) fn milli(units: u32) -> u32 {
 /// Gauges of a GPU that has just been reset.
 pub(super) fn gauges(gpu: &Gpu) -> Gauges {
     let board: &Board = &gpu.board;
+    let ecc = board.memory.ecc && board.memory.ecc_default;
     Gauges {
         power_limit_mw: milli(board.power.limit),
         clocks_mhz: board.idle.clocks_mhz,
         pcie_generation: gpu.function.link.generation.min(board.idle.pcie_generation),
         pcie_width: gpu.function.link.width,
         performance_state: board.idle.performance_state,
-        ecc_mode: (board.memory.ecc, board.memory.ecc),
+        ecc_mode: (ecc, ecc),
         persistence: true,
         ..Gauges::default()
     }

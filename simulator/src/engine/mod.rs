@@ -7,6 +7,7 @@
 //! ```
 //! The same node, seed and start always give the same states, however the time is cut into steps.
 
+mod affinity;
 mod birth;
 mod commands;
 mod driver;

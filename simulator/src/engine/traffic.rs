@@ -53,7 +53,20 @@ impl Wiring {
                 }
             }
         }
+        for (index, gpu) in node.gpus().iter().enumerate() {
+            gpu.description.dark_nvlinks.iter().for_each(|link| wiring.darken(index, count(link)));
+        }
         wiring
+    }
+
+    /// Takes a link down, with its other end where that is a GPU.
+    fn darken(&mut self, gpu: usize, link: usize) {
+        let other = self.peer(gpu, link);
+        for (gpu, link) in [(gpu, link)].into_iter().chain(other) {
+            if let Some(end) = self.links.get_mut(gpu).and_then(|links| links.get_mut(link)) {
+                end.up = false;
+            }
+        }
     }
 
     /// Links of a GPU as they are at first.

@@ -37,6 +37,7 @@ pub(super) fn add(tree: &mut Tree, node: &Node, state: &NodeState) {
         caps_if_any(tree, state);
         for (gpu, now) in node.gpus().iter().zip(&state.gpus) {
             one_gpu(tree, gpu, now, &state.driver);
+            memory_node(tree, gpu, now);
         }
         switches(tree, node);
     }
@@ -97,6 +98,18 @@ fn one_gpu(tree: &mut Tree, gpu: &Gpu, now: &GpuState, driver: &DriverState) {
             now.board.vbios,
             driver.version,
         ),
+    );
+}
+
+/// Where a GPU's memory is the kernel's too.
+fn memory_node(tree: &mut Tree, gpu: &Gpu, now: &GpuState) {
+    let Some(numa) = now.identity.memory_numa_node else { return };
+    let size = gpu.board.memory.total.0;
+    // Any address above that of all other memory, one region for each GPU.
+    let address = u64::from(numa) << 40;
+    tree.file(
+        format!("proc/driver/nvidia/gpus/{}/numa_status", gpu.description.at),
+        format!("Node:      {numa}\nStatus:    online\nAddress:   {address:x}\nSize:      {size:x}"),
     );
 }
 

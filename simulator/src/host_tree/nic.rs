@@ -28,7 +28,10 @@ fn rdma(tree: &mut Tree, nic: &NicDescription, name: &str, device: &Path, guid: 
     let path = device.join("infiniband").join(name);
     tree.link(path.join("device"), device);
     tree.link(path.join("subsystem"), "sys/class/infiniband");
-    tree.file(path.join("node_type"), "1: CA");
+    tree.file(
+        path.join("node_type"),
+        if nic.link_layer == LinkLayer::Unspecified { "7: unspecified" } else { "1: CA" },
+    );
     tree.file(path.join("node_guid"), quartets(guid));
     tree.file(path.join("sys_image_guid"), quartets(guid));
     tree.file(path.join("fw_ver"), "28.39.3560");
@@ -47,7 +50,7 @@ fn interface(tree: &mut Tree, nic: &NicDescription, name: &str, device: &Path, g
     let path = device.join("net").join(name);
     tree.link(path.join("device"), device);
     tree.link(path.join("subsystem"), "sys/class/net");
-    let ethernet = nic.link_layer == LinkLayer::Ethernet;
+    let ethernet = nic.link_layer != LinkLayer::Infiniband;
     tree.file(path.join("address"), address(guid));
     // ARPHRD_ETHER and ARPHRD_INFINIBAND.
     tree.file(path.join("type"), if ethernet { 1 } else { 32 });
@@ -63,6 +66,7 @@ fn layer(layer: LinkLayer) -> &'static str {
     match layer {
         LinkLayer::Infiniband => "InfiniBand",
         LinkLayer::Ethernet => "Ethernet",
+        LinkLayer::Unspecified => "Unspecified",
     }
 }
 

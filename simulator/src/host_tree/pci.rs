@@ -3,15 +3,17 @@
 use std::path::{Path, PathBuf};
 
 use gpulet_inventory::numa::CpuSet;
+use gpulet_inventory::pci::PciAddress;
 
 use super::tree::Tree;
 use crate::node::Node;
 use crate::node::board::NVIDIA;
+use crate::node::description::{LinkLayer, NicDescription};
 use crate::node::tree::{Function, Kind};
 
 /// Where a function's directory is.
 pub(super) fn directory(function: &Function) -> PathBuf {
-    let mut path = PathBuf::from("sys/devices").join(function.root.to_string());
+    let mut path = PathBuf::from("sys/devices").join(&function.within).join(function.root.to_string());
     path.extend(function.above.iter().chain([&function.at]).map(ToString::to_string));
     path
 }
@@ -56,8 +58,8 @@ fn ids(node: &Node, function: &Function) -> Ids {
         Kind::Bridge => own(0x06_0400, SWITCH_PORT),
         Kind::Nic(nic) => {
             let class = match nic.link_layer {
-                crate::node::description::LinkLayer::Infiniband => 0x02_0700,
-                crate::node::description::LinkLayer::Ethernet => 0x02_0000,
+                LinkLayer::Infiniband => 0x02_0700,
+                LinkLayer::Ethernet | LinkLayer::Unspecified => 0x02_0000,
             };
             own(class, (nic.vendor, nic.device))
         }
@@ -96,7 +98,11 @@ fn one(tree: &mut Tree, node: &Node, function: &Function) {
     tree.file(path.join("max_link_speed"), speed(link.max_generation));
     tree.file(path.join("max_link_width"), link.max_width);
     // A GPU's link changes with what it does: it comes with the driver's files.
-    if !matches!(function.kind, Kind::Gpu(_)) {
+    if function.physical.is_some() {
+        // The registers that tell how a link runs are the adapter's only.
+        tree.file(path.join("current_link_speed"), speed(0));
+        tree.file(path.join("current_link_width"), 0);
+    } else if !matches!(function.kind, Kind::Gpu(_)) {
         tree.file(path.join("current_link_speed"), speed(link.generation));
         tree.file(path.join("current_link_width"), link.width);
     }
@@ -107,13 +113,32 @@ fn one(tree: &mut Tree, node: &Node, function: &Function) {
             buses(tree, node, function, &path);
             bind(tree, function, "pcieport");
         }
-        Kind::Nic(nic) => bind(tree, function, &nic.driver),
+        Kind::Nic(nic) => {
+            bind(tree, function, &nic.driver);
+            virtual_functions(tree, function, nic, &path);
+        }
         Kind::Other(other) => other.driver.iter().for_each(|driver| bind(tree, function, driver)),
         Kind::Gpu(_) => {
             tree.file(path.join("reset"), "");
             tree.file(path.join("reset_method"), "flr bus");
         }
         Kind::NvSwitch(_) => {}
+    }
+}
+
+/// Links between an adapter and its SR-IOV functions.
+fn virtual_functions(tree: &mut Tree, function: &Function, nic: &NicDescription, path: &Path) {
+    let sibling = |at: PciAddress| directory(&Function { at, ..function.clone() });
+    if let Some(physical) = function.physical {
+        tree.link(path.join("physfn"), sibling(physical));
+    }
+    if nic.virtual_functions.is_empty() {
+        return;
+    }
+    tree.file(path.join("sriov_totalvfs"), nic.virtual_functions.len().max(16));
+    tree.file(path.join("sriov_numvfs"), nic.virtual_functions.len());
+    for (index, function) in nic.virtual_functions.iter().enumerate() {
+        tree.link(path.join(format!("virtfn{index}")), sibling(function.at));
     }
 }
 

@@ -21,9 +21,11 @@ pub(super) fn add(tree: &mut Tree, node: &Node) {
         tree.file(directory.join(file), list(&|_| true));
     }
     tree.file(directory.join("has_cpu"), list(&|numa| !numa.cpus.is_empty()));
-    for file in ["has_memory", "has_normal_memory"] {
-        tree.file(directory.join(file), list(&|numa| numa.memory.0 > 0));
-    }
+    tree.file(directory.join("has_memory"), list(&|numa| numa.memory.0 > 0));
+    // A GPU's memory is there for what can be moved out of it again, not for the kernel.
+    let of_gpu =
+        |numa: &NumaDescription| node.gpus().iter().any(|gpu| gpu.description.memory_nodes.contains(numa.id));
+    tree.file(directory.join("has_normal_memory"), list(&|numa| numa.memory.0 > 0 && !of_gpu(numa)));
     nodes.iter().for_each(|numa| numa_node(tree, numa));
 }
 

@@ -64,6 +64,8 @@ pub struct Board {
     pub display: bool,
     /// NVLink.
     pub nvlink: Option<NvLink>,
+    /// NVLink chip-to-chip to the CPU (Grace).
+    pub c2c: Option<C2c>,
     /// MIG.
     pub mig: Option<Mig>,
 }
@@ -149,6 +151,9 @@ pub struct Memory {
     pub bus_bits: u32,
     /// Whether it has ECC.
     pub ecc: bool,
+    /// Whether ECC, if it has it, is on when the board leaves the factory.
+    #[serde(default = "yes")]
+    pub ecc_default: bool,
     /// Whether its temperature is told (HBM).
     #[serde(default)]
     pub temperature: bool,
@@ -213,6 +218,16 @@ pub struct NvLink {
     /// Links.
     pub links: u32,
     /// What one link moves each way, MB/s.
+    pub link_mbps: u32,
+}
+
+/// NVLink chip-to-chip of a board.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct C2c {
+    /// Links.
+    pub links: u32,
+    /// What one link moves each way at most, MB/s.
     pub link_mbps: u32,
 }
 
@@ -328,6 +343,10 @@ impl Board {
             let fault = Fault::Count { what: "links", number, least: 1, most: MAX_LINKS };
             refuse((1..=MAX_LINKS).contains(&number), "nvlink.links", fault);
         }
+        if let Some(number) = self.c2c.as_ref().map(|c2c| c2c.links) {
+            let fault = Fault::Count { what: "links", number, least: 1, most: MAX_C2C_LINKS };
+            refuse((1..=MAX_C2C_LINKS).contains(&number), "c2c.links", fault);
+        }
         for (index, profile) in self.mig.iter().flat_map(|mig| mig.profiles.iter().enumerate()) {
             let place = format!("mig.profiles[{index}]");
             let grid = self.mig.as_ref().map_or(0, |mig| mig.slices);
@@ -350,6 +369,9 @@ pub(crate) const NVIDIA: u16 = 0x10de;
 
 /// Most NVLinks of a GPU (`NVML_NVLINK_MAX_LINKS` of the newest header).
 const MAX_LINKS: u32 = 36;
+
+/// More chip-to-chip links than any board has.
+const MAX_C2C_LINKS: u32 = 32;
 
 /// Most compute slices of a GPU instance.
 const MAX_SLICES: u32 = 8;

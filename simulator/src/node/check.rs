@@ -6,6 +6,7 @@ use gpulet_inventory::numa::CpuSet;
 
 use super::Gpu;
 use super::description::{Description, NumaDescription, Wiring};
+use super::localities;
 use super::problem::{Fault, Problem};
 use super::tree::{Function, Kind};
 use crate::command::Load;
@@ -36,6 +37,7 @@ impl<'a> Check<'a> {
             check.wiring();
             check.fabric();
             check.loads();
+            check.problems.extend(localities::problems(description, gpus));
         }
         check.problems
     }

@@ -1,5 +1,6 @@
 //! A node as written in YAML. What it means together is checked by `check`, not here.
 
+use gpulet_inventory::locality::Level;
 use gpulet_inventory::numa::CpuSet;
 use gpulet_inventory::pci::PciAddress;
 use serde::Deserialize;
@@ -26,6 +27,10 @@ pub struct Description {
     pub nvlink: Option<Wiring>,
     /// Registration at the NVLink fabric; only with boards that have one (Hopper and later).
     pub fabric: Option<FabricDescription>,
+    /// How near the driver says that GPUs are, where that is not what the PCIe tree says; a later entry goes before an
+    /// earlier one.
+    #[serde(default)]
+    pub driver_levels: Vec<DriverLevel>,
     /// What runs when the node starts; a GPU that is not named is idle.
     #[serde(default)]
     pub loads: Vec<DefaultLoad>,
@@ -89,6 +94,10 @@ pub struct RootComplex {
     pub root: RootBus,
     /// NUMA node; without it the firmware does not say.
     pub numa: Option<u32>,
+    /// Directory below `/sys/devices` in which the root is; there itself unless given. A virtual machine may have a
+    /// root per device, in places such as `LNXSYSTM:00/LNXSYBUS:00/ACPI0004:00/VMBUS:00/<uuid>`.
+    #[serde(default)]
+    pub within: String,
     /// What is on the bus.
     pub devices: Vec<Device>,
 }
@@ -170,8 +179,26 @@ pub struct GpuDescription {
     pub minor: Option<u32>,
     /// Module number on the baseboard.
     pub module: Option<u32>,
+    /// NVLinks that do not come up, by number.
+    #[serde(default)]
+    pub dark_nvlinks: CpuSet,
+    /// NUMA nodes of its own memory (Grace): the first has it, the others are kept for MIG instances.
+    #[serde(default)]
+    pub memory_nodes: CpuSet,
+    /// What the driver says is near it, where that is not what sysfs says.
+    pub driver_affinity: Option<DriverAffinity>,
     /// Division; a board that can be divided is whole unless given.
     pub mig: Option<MigDescription>,
+}
+
+/// What the driver says is near a GPU.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct DriverAffinity {
+    /// CPUs.
+    pub cpus: CpuSet,
+    /// NUMA nodes.
+    pub numa: CpuSet,
 }
 
 /// A GPU in MIG mode.
@@ -226,6 +253,29 @@ pub struct NicDescription {
     /// Kernel driver.
     #[serde(default = "mlx5_core")]
     pub driver: String,
+    /// SR-IOV functions that are switched on.
+    #[serde(default)]
+    pub virtual_functions: Vec<VirtualFunction>,
+}
+
+/// An SR-IOV function of a network adapter; what is not here it has from the adapter.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct VirtualFunction {
+    /// Address, on the bus of the adapter.
+    #[serde(deserialize_with = "pci_address")]
+    pub at: PciAddress,
+    /// PCI device; a ConnectX virtual function unless given.
+    #[serde(default = "connectx_function")]
+    pub device: u16,
+    /// RDMA device.
+    pub rdma: Option<String>,
+    /// Network interface.
+    pub net: Option<String>,
+}
+
+fn connectx_function() -> u16 {
+    0x101e
 }
 
 fn one() -> u32 {
@@ -253,6 +303,8 @@ pub enum LinkLayer {
     Infiniband,
     /// Ethernet.
     Ethernet,
+    /// Something of the maker's own, such as EFA.
+    Unspecified,
 }
 
 /// An NVSwitch.
@@ -306,6 +358,16 @@ pub struct Pair {
     pub gpus: (u32, u32),
     /// How many links.
     pub links: u32,
+}
+
+/// How near the driver says that some GPUs are to each other.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct DriverLevel {
+    /// GPUs by index, each to every other.
+    pub gpus: CpuSet,
+    /// Level, in the words of `nvidia-smi topo`.
+    pub level: Level,
 }
 
 /// Registration at the NVLink fabric.

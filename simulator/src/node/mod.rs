@@ -21,6 +21,7 @@ mod boards;
 mod check;
 pub mod description;
 pub mod driver;
+mod localities;
 pub(crate) mod mig;
 pub mod problem;
 pub mod processors;

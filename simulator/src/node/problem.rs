@@ -46,6 +46,14 @@ pub enum Fault {
         /// As written.
         numa: u32,
     },
+    /// A GPU's memory node that is something else already.
+    #[error(
+        "NUMA node {numa} cannot be this GPU's memory: it has CPUs or is another GPU's; name one of its own"
+    )]
+    NoMemoryNode {
+        /// As written.
+        numa: u32,
+    },
     /// Two NUMA nodes of one number.
     #[error("NUMA node {numa} is there twice: number each once")]
     TwinNumaNodes {
@@ -210,6 +218,20 @@ pub enum Fault {
         /// What the board has.
         links: u32,
     },
+    /// An NVLink that the board does not have.
+    #[error("there is no NVLink {link}: the board has {links}, numbered from 0")]
+    NoSuchLink {
+        /// As written.
+        link: u32,
+        /// What the board has.
+        links: u32,
+    },
+    /// A level that says nothing about two GPUs.
+    #[error("level X is that of a GPU and itself: expected PIX, PXB, PHB, NODE or SYS")]
+    OwnLevel,
+    /// A level of fewer than two GPUs.
+    #[error("a level is about two GPUs at least: name more of them")]
+    LonelyLevel,
     /// Not as many link counts as NVSwitches.
     #[error(
         "there are {given} link counts for {switches} NVSwitches: give one for each, or describe the switches"
@@ -342,6 +364,14 @@ pub enum Fault {
     /// A name that is no file name.
     #[error("`{name}` is no name for a device: use letters, digits, `_`, `-` and `.`")]
     BadName {
+        /// As written.
+        name: String,
+    },
+    /// A name that is no directory below `/sys/devices`.
+    #[error(
+        "`{name}` is no directory below /sys/devices: use names of letters, digits, `_`, `-`, `.` and `:` with `/` between them"
+    )]
+    BadDirectory {
         /// As written.
         name: String,
     },

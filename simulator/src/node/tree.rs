@@ -7,6 +7,7 @@ use gpulet_inventory::pci::PciAddress;
 use super::board::PCIE_WIDTHS;
 use super::description::{
     Bridge, Device, GpuDescription, Link, NicDescription, NvSwitchDescription, OtherDescription, RootComplex,
+    VirtualFunction,
 };
 use super::problem::{Fault, Problem};
 use super::units::RootBus;
@@ -20,8 +21,12 @@ pub struct Function {
     pub above: Vec<PciAddress>,
     /// Its hierarchy.
     pub root: RootBus,
+    /// Directory of the hierarchy below `/sys/devices`.
+    pub within: String,
     /// NUMA node, if the firmware tells.
     pub numa: Option<u32>,
+    /// The adapter of which it is an SR-IOV function.
+    pub physical: Option<PciAddress>,
     /// Its link as it runs while busy, and at most.
     pub link: FunctionLink,
     /// Highest generation and most lanes of device and port together.
@@ -67,8 +72,10 @@ const DEFAULT_MAX: (u32, u32) = (5, 16);
 #[derive(Clone)]
 struct Above {
     root: RootBus,
+    within: String,
     numa: Option<u32>,
     bridges: Vec<PciAddress>,
+    physical: Option<PciAddress>,
     max: (u32, u32),
     place: String,
 }
@@ -110,7 +117,15 @@ impl<'a> Walk<'a> {
         if self.buses.insert((root.domain, root.bus), place.clone()).is_some() {
             self.refuse(&place, Fault::TwinRoots { root });
         }
-        let above = Above { root, numa: complex.numa, bridges: Vec::new(), max: (7, 32), place };
+        let above = Above {
+            root,
+            within: complex.within.clone(),
+            numa: complex.numa,
+            bridges: Vec::new(),
+            physical: None,
+            max: (7, 32),
+            place,
+        };
         for (index, device) in complex.devices.iter().enumerate() {
             let place = format!("{}.devices[{index}]", above.place);
             let at = address(device);
@@ -134,7 +149,15 @@ impl<'a> Walk<'a> {
                 self.function(gpu.at, gpu.link, max, Kind::Gpu(gpu.clone()), above, place);
             }
             Device::Nic(nic) => {
-                self.function(nic.at, nic.link, DEFAULT_MAX, Kind::Nic(nic.clone()), above, place);
+                self.function(nic.at, nic.link, DEFAULT_MAX, Kind::Nic(nic.clone()), above, place.clone());
+                for (index, function) in nic.virtual_functions.iter().enumerate() {
+                    self.virtual_function(
+                        nic,
+                        function,
+                        above,
+                        format!("{place}.virtual-functions[{index}]"),
+                    );
+                }
             }
             Device::Nvswitch(switch) => {
                 // An NVSwitch is managed over two lanes of generation 4 at most.
@@ -179,6 +202,29 @@ impl<'a> Walk<'a> {
         }
     }
 
+    fn virtual_function(
+        &mut self,
+        nic: &NicDescription,
+        function: &VirtualFunction,
+        above: &Above,
+        place: String,
+    ) {
+        let (at, PciAddress { domain, bus, .. }) = (function.at, nic.at);
+        if (at.domain, at.bus) != (domain, bus) {
+            self.refuse(&place, Fault::NotOnBridgeBus { at, domain, bus });
+        }
+        let own = NicDescription {
+            at,
+            rdma: function.rdma.clone(),
+            net: function.net.clone(),
+            device: function.device,
+            virtual_functions: Vec::new(),
+            ..nic.clone()
+        };
+        let above = Above { physical: Some(nic.at), ..above.clone() };
+        self.function(at, nic.link, DEFAULT_MAX, Kind::Nic(own), &above, place);
+    }
+
     /// Notes a function; answers the most that what hangs below it can have.
     fn function(
         &mut self,
@@ -209,7 +255,9 @@ impl<'a> Walk<'a> {
             at,
             above: above.bridges.clone(),
             root: above.root,
+            within: above.within.clone(),
             numa: above.numa,
+            physical: above.physical,
             link: FunctionLink { generation: now.0, width: now.1, max_generation: max.0, max_width: max.1 },
             path_max,
             kind,
