@@ -1,8 +1,22 @@
 //! The only door to the driver: everything that gpulet learns from or asks of `libnvidia-ml` goes through here.
 //!
+//! ```text
+//!  Driver ── node ── session      when to open, let go, open again: a state machine without I/O
+//!              │
+//!              ├── opening        a thread that finds (library), loads and initialises
+//!              └── epoch          the driver from one opening to the next
+//!                    ├── member ── worker     a thread per GPU ── reader ── read/*: typed readings
+//!                    └── events               a thread that waits for XIDs and changes of MIG
+//!                                       all of them ── raw/*: the C interface, and all `unsafe`
+//! ```
 //! - [`Driver`] is the node's driver: opened, sampled, let go of, opened again
 //! - [`Options`]: which library, how long a call may take
 //! - [`event`]: what the driver tells by itself
+//!
+//! Three things hold whatever the driver does. A call that never returns costs its GPU and one thread, and no more
+//! threads are started for either until it returns. The library is never shut down under a call, because whoever
+//! makes one owns it. And nothing leaves as a number that is not one: a reading is a value, or the call and what it
+//! answered.
 
 #![warn(missing_docs)]
 

@@ -67,8 +67,10 @@ impl Node {
             && self.epoch.as_ref().is_some_and(|epoch| epoch.is_outdated(&self.options.host_root));
         let mut command = self.session.step(Event::Tick, now);
         if outdated {
-            info!("another driver is loaded than the one that was opened; opening it anew");
             command = self.session.step(Event::Gone, now);
+            if command == Command::Reopen {
+                info!("another driver is loaded than the one that was opened; opening it anew");
+            }
         }
         if command == Command::Nothing && self.session.is_opening() && self.opening.is_none() {
             // The tick that should have opened it was dropped while it let go of the last epoch.
@@ -101,7 +103,7 @@ impl Node {
         self.finish_opening(now, end).await;
         if let Some(epoch) = &mut self.epoch {
             for member in &mut epoch.members {
-                member.wait(deadline, end).await;
+                member.wait(self.options.deadline, end).await;
             }
         }
         self.abandoned.retain(|thread| !thread.has_ended());

@@ -131,6 +131,18 @@ fn down(gpus: &NodeGpus) -> (&'static str, String, String) {
 }
 
 #[tokio::test]
+async fn a_driver_without_gpus_is_up() {
+    let rig = Rig::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/nodes/no-gpus.yaml"));
+    for _ in 0..2 {
+        let gpus = rig.tick().await;
+        assert!(matches!(&gpus.driver, Driver::Up(info) if info.epoch == 1), "{:?}", gpus.driver);
+        assert!(gpus.gpus.is_empty());
+    }
+    rig.driver.quiesce(Duration::from_secs(20)).await.unwrap();
+    assert_eq!(rig.tick().await.driver.down_reason(), Some("Quiesced"));
+}
+
+#[tokio::test]
 async fn no_library_is_a_state_that_names_what_was_tried() {
     let rig = Rig::with("l40s-4x", |options| {
         options.library = None;

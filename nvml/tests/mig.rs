@@ -48,6 +48,8 @@ async fn a_divided_gpu_has_no_utilisation_but_the_rest() {
     let divided = sample(&gpus.gpus[0]);
     assert_eq!(unsupported(&divided.utilization.gpu), ("nvmlDeviceGetUtilizationRates", Cause::Code(3)));
     assert!(divided.power.usage.value().is_some() && divided.memory.value().is_some());
+    // nvmlDeviceGetRemappedRows refuses while there are instances; the fields do not.
+    assert!(divided.remapped_rows.value().is_some());
     assert!(sample(&gpus.gpus[1]).utilization.gpu.value().is_some());
 }
 

@@ -5,11 +5,15 @@
 mod support;
 
 use gpulet_inventory::link::RemoteKind;
+use gpulet_inventory::mig::{ComputeInstanceId, GpuInstanceId};
 use gpulet_simulator::command::Command;
 use nvml_wrapper::Nvml;
+use nvml_wrapper::bitmasks::event::EventTypes;
 use nvml_wrapper::enum_wrappers::nv_link::IntDeviceType;
 use nvml_wrapper::enums::device::SampleValue;
+use nvml_wrapper::enums::event::XidError;
 use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::struct_wrappers::event::EventData;
 use nvml_wrapper::structs::device::FieldId;
 use support::{Rig, sample, value};
 
@@ -87,4 +91,26 @@ async fn wrapper_has_no_memory_of_an_older_driver() {
     let nvml = wrapper(&rig);
     let device = nvml.device_by_index(0).unwrap();
     assert!(matches!(device.memory_info(), Err(NvmlError::FailedToLoadSymbol(_))));
+}
+
+#[tokio::test]
+async fn wrapper_events_do_not_say_which_instance_and_lack_the_newer_kinds() {
+    let rig = Rig::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/nodes/mig.yaml"));
+    let mut events = rig.driver.events();
+    rig.tick().await;
+    let nvml = wrapper(&rig);
+    let device = nvml.device_by_index(0).unwrap();
+    let set = nvml.create_event_set().unwrap();
+    let set = device.register_events(EventTypes::CRITICAL_XID_ERROR, set).unwrap();
+    let instance = rig.node.state().gpus[0].mig.as_ref().unwrap().instances[0].clone();
+    let at = (instance.id, instance.compute[0].id);
+    rig.command(Command::Xid { gpu: 0, code: 43, times: 1, instance: Some(at) });
+    // All that there is, by name: a wrapper that tells more no longer compiles here.
+    let EventData { device: _, event_type, event_data } = set.wait(10_000).unwrap();
+    assert_eq!(event_type, EventTypes::CRITICAL_XID_ERROR);
+    assert!(matches!(event_data, Some(XidError::Value(43))));
+    assert!(EventTypes::from_bits(0x4000).is_none() && EventTypes::from_bits(0x8000).is_none());
+    let ours = events.recv().await.unwrap();
+    assert_eq!(ours.gpu_instance, Some(GpuInstanceId(at.0)));
+    assert_eq!(ours.compute_instance, Some(ComputeInstanceId(at.1)));
 }
