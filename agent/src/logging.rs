@@ -39,6 +39,8 @@ pub(crate) fn start(log: &Log) -> Level {
     let subscriber = Registry::default().with(output(sink(log.format, stderr)).with_filter(filter));
     // A second call in one process would be refused; the first stays, which is what is wanted.
     let _ = tracing::subscriber::set_global_default(subscriber);
+    // Panics are caught and their loops started again; where they came from belongs in the log, in its form.
+    std::panic::set_hook(Box::new(|panic| tracing::error!(%panic, "a bug: the program panicked")));
     Level(handle)
 }
 

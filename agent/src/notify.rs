@@ -42,6 +42,11 @@ impl Watchdog {
         sd_notify::watchdog_enabled().map(|limit| Self { pace: Pace::new(limit) })
     }
 
+    /// The longest time between two signs of progress that the service manager accepts.
+    pub(crate) fn limit(&self) -> Duration {
+        self.pace.limit
+    }
+
     /// There was progress at `now`.
     pub(crate) fn progress(&mut self, now: Instant) {
         if self.pace.is_due(now) {
@@ -53,17 +58,17 @@ impl Watchdog {
 /// When to tell again: after a quarter of the limit, so that ticks that come late do no harm.
 #[derive(Debug)]
 struct Pace {
-    every: Duration,
+    limit: Duration,
     last: Option<Instant>,
 }
 
 impl Pace {
     fn new(limit: Duration) -> Self {
-        Self { every: limit / 4, last: None }
+        Self { limit, last: None }
     }
 
     fn is_due(&mut self, now: Instant) -> bool {
-        let due = self.last.is_none_or(|last| now.saturating_duration_since(last) >= self.every);
+        let due = self.last.is_none_or(|last| now.saturating_duration_since(last) * 4 >= self.limit);
         if due {
             self.last = Some(now);
         }

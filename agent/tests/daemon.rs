@@ -131,6 +131,21 @@ fn hangup_moves_it_to_another_address() {
 }
 
 #[test]
+fn flags_go_before_the_environment_and_that_before_the_file() {
+    let machine = Machine::new();
+    machine.configure("web: {address: '127.0.0.2:0'}\n");
+    let listens_on = |environment: Option<&str>, flag: Option<&str>| {
+        let mut command = machine.gpulet();
+        command.arg("run").envs(environment.map(|address| ("GPULET_LISTEN", address)));
+        command.args(flag.into_iter().flat_map(|address| ["--listen", address]));
+        common::Daemon::start(command).address().ip().to_string()
+    };
+    assert_eq!(listens_on(None, None), "127.0.0.2");
+    assert_eq!(listens_on(Some("127.0.0.3:0"), None), "127.0.0.3");
+    assert_eq!(listens_on(Some("127.0.0.3:0"), Some("127.0.0.4:0")), "127.0.0.4");
+}
+
+#[test]
 fn quiesce_and_resume_reach_the_daemon() {
     let machine = Machine::new();
     let daemon = machine.daemon(&[]);
@@ -180,13 +195,19 @@ fn the_service_manager_is_told() {
     command
         .args(["run", "--listen", "127.0.0.1:0"])
         .env("NOTIFY_SOCKET", &path)
-        .env("WATCHDOG_USEC", "400000");
+        .env("WATCHDOG_USEC", "350000");
     let mut daemon = common::Daemon::start(command);
     let mut seen = Vec::new();
     while !(seen.iter().any(|line| line == "READY=1") && seen.iter().any(|line| line == "WATCHDOG=1")) {
         seen.extend(next().lines().map(str::to_owned));
     }
     wait_for("WATCHDOG=1");
+    // 100 ms between ticks and 300 ms for a call that hangs are as much as the watchdog of 350 ms does not allow.
+    daemon.wait_for_event(
+        "the service manager's watchdog (WatchdogSec=) is shorter than sampling.interval and sampling.deadline \
+         together: it will end a daemon that works",
+        1,
+    );
     daemon.signal(Signal::SIGHUP);
     let reloading = loop {
         let message = next();

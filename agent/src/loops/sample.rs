@@ -65,6 +65,18 @@ fn expected_within(sampling: &Sampling) -> Duration {
     sampling.interval * 3 + sampling.deadline * 3 + Duration::from_secs(5)
 }
 
+fn warn_if_too_short(watchdog: Duration, sampling: &Sampling) {
+    if watchdog < sampling.interval + sampling.deadline {
+        tracing::warn!(
+            watchdog_seconds = watchdog.as_secs_f64(),
+            interval_seconds = sampling.interval.as_secs_f64(),
+            deadline_seconds = sampling.deadline.as_secs_f64(),
+            "the service manager's watchdog (WatchdogSec=) is shorter than sampling.interval and sampling.deadline \
+             together: it will end a daemon that works"
+        );
+    }
+}
+
 /// Puts the parts together.
 struct Publisher {
     shared: Shared,
@@ -78,6 +90,9 @@ impl Publisher {
     fn new(shared: Shared) -> Self {
         let last = shared.snapshot.borrow().as_ref().map(|snapshot| Arc::clone(&snapshot.gpus.value));
         let watchdog = Watchdog::from_environment();
+        if let Some(watchdog) = &watchdog {
+            warn_if_too_short(watchdog.limit(), &shared.settings.borrow().sampling);
+        }
         Self { shared, watchdog, last, process: ProcessStats::default(), process_was_read: true }
     }
 
