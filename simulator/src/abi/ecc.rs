@@ -21,7 +21,7 @@ pub(super) fn mode(gpu: &Gpu<'_>, current: Out<c_uint>, pending: Out<c_uint>) ->
 /// As boards leave the factory.
 pub(super) fn default_mode(gpu: &Gpu<'_>, mode: Out<c_uint>) -> Answer {
     require_ecc(gpu)?;
-    mode.set(1)
+    mode.set(gpu.board().ecc_default.into())
 }
 
 fn require_ecc(gpu: &Gpu<'_>) -> Answer {

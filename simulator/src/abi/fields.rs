@@ -102,7 +102,7 @@ fn field(gpu: &Gpu<'_>, id: u32, scope: u32) -> Answer<Value> {
         82 | 193..=196 => temperatures(gpu, id),
         83 | 185..=192 => power(gpu, id, scope),
         94 | 95 | 169 | 173..=183 | 197 | 198 => pcie(gpu, id),
-        170 => Ok(Value::Int(0)),
+        170..=172 => chip_to_chip(gpu, id, scope),
         184 => gpu.mig().map(|_| Value::Int(gpu.board().resetless_mig.into())),
         199 => gpu.mig().map(|_| Value::Int(1)),
         // Whether a reset is needed, and whether after draining.
@@ -196,6 +196,18 @@ fn pcie(gpu: &Gpu<'_>, id: u32) -> Answer<Value> {
         197 => gpu.require_architecture(HOPPER).map(|()| Value::Long(sent)),
         198 => gpu.require_architecture(HOPPER).map(|()| Value::Long(received)),
         _ => Err(NOT_SUPPORTED),
+    }
+}
+
+/// Links to the CPU on the same module: how many, and by number whether one is up and what it moves, MB/s.
+fn chip_to_chip(gpu: &Gpu<'_>, id: u32, scope: u32) -> Answer<Value> {
+    let board = gpu.board();
+    match id {
+        170 => Ok(Value::Int(board.c2c_links)),
+        _ if board.c2c_links == 0 => Err(NOT_SUPPORTED),
+        _ if scope >= board.c2c_links => Err(INVALID_ARGUMENT),
+        171 => Ok(Value::Int(1)),
+        _ => Ok(Value::Int(board.c2c_link_mbps)),
     }
 }
 

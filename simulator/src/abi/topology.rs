@@ -60,10 +60,6 @@ fn level_to(gpu: &Gpu<'_>, peer: u32) -> Answer<c_uint> {
     if other.lost {
         return Err(GPU_IS_LOST);
     }
-    // Where the driver itself knows better than the tree, or believes so.
-    if let Some(told) = gpu.state.identity.told_levels.get(&peer) {
-        return Ok(*told);
-    }
     // What the driver tells is not always what the tree says.
     if let Some(told) = gpu.state.identity.told_levels.get(&peer) {
         return Ok(*told);
