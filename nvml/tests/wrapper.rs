@@ -6,6 +6,7 @@ mod support;
 
 use gpulet_inventory::link::RemoteKind;
 use gpulet_inventory::mig::{ComputeInstanceId, GpuInstanceId};
+use gpulet_inventory::reading::Cause;
 use gpulet_simulator::command::Command;
 use nvml_wrapper::Nvml;
 use nvml_wrapper::bitmasks::event::EventTypes;
@@ -15,7 +16,7 @@ use nvml_wrapper::enums::event::XidError;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::struct_wrappers::event::EventData;
 use nvml_wrapper::structs::device::FieldId;
-use support::{Rig, sample, value};
+use support::{Rig, sample, unsupported, value};
 
 fn wrapper(rig: &Rig) -> Nvml {
     Nvml::builder().lib_path(rig.node.library().as_os_str()).init().unwrap()
@@ -113,4 +114,18 @@ async fn wrapper_events_do_not_say_which_instance_and_lack_the_newer_kinds() {
     let ours = events.recv().await.unwrap();
     assert_eq!(ours.gpu_instance, Some(GpuInstanceId(at.0)));
     assert_eq!(ours.compute_instance, Some(ComputeInstanceId(at.1)));
+}
+
+#[tokio::test]
+async fn wrapper_takes_ecc_counters_that_are_not_there_for_zero() {
+    let rig = Rig::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/nodes/ecc-off.yaml"));
+    let gpus = rig.tick().await;
+    let ours = &sample(&gpus.gpus[0]).ecc;
+    assert!(!value(&ours.enabled));
+    let name = "nvmlDeviceGetFieldValues[NVML_FI_DEV_ECC_SBE_VOL_TOTAL]";
+    assert_eq!(unsupported(&ours.volatile_corrected), (name, Cause::Blank));
+    let nvml = wrapper(&rig);
+    let device = nvml.device_by_index(0).unwrap();
+    let theirs = device.field_values_for(&[FieldId(3)]).unwrap().remove(0).unwrap();
+    assert!(matches!(theirs.value, Ok(SampleValue::F64(0.0))), "{theirs:?}");
 }
