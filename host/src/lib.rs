@@ -3,14 +3,21 @@
 //! A file that is missing is a fact (a kernel without NUMA, a device without a driver) and no error. A file that
 //! holds what it cannot hold is reported once and skipped, so that one odd device hides no other.
 //!
-//! - [`root`]: the root that every path is put under
-//! - [`numa`], [`pci`], [`topology`]: where things sit
+//! - [`root`]: the root that every path is put under: a directory, or a bundle from another machine
+//! - [`hardware`]: NUMA nodes, CPUs, the PCI tree, NICs; [`topology`]: the small part that every snapshot carries
+//! - [`bundle`], [`recorded`]: what was read, packed to be read again elsewhere
 //! - [`process`]: this process itself
 
-pub mod numa;
-pub mod pci;
+pub mod bundle;
+mod disk;
+pub mod hardware;
 pub mod process;
+mod reader;
+pub mod recorded;
 pub mod root;
+mod text;
 pub mod topology;
 
+pub use bundle::Bundle;
+pub use recorded::Recorded;
 pub use root::Root;

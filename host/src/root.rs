@@ -1,23 +1,29 @@
-//! The root that `/sys`, `/proc`, `/dev` and `/run` are looked up under, and reading from below it.
+//! The root that `/sys`, `/proc`, `/dev` and `/run` are looked up under.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
-use std::fmt;
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs;
+use std::io;
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::bundle::{Bundle, BundleError};
+use crate::disk;
+use crate::recorded::{Entry, Recorded, below};
 
 /// The most that is read of one file, bytes. The kernel's own files here are a few kilobytes at most.
-const MAX_FILE_BYTES: u64 = 1 << 20;
+pub(crate) const MAX_FILE_BYTES: usize = 1 << 20;
 
-/// A directory that stands for `/` of the node, and which files below it have been reported as odd.
+/// A directory, or a bundle of recorded files, that stands for `/` of the node; and which files below it have been
+/// reported as odd.
 ///
-/// Clones share what has been reported, so that a file that stays odd is reported once in the life of a process.
+/// Clones share what has been reported, so that a file that stays odd is reported once in the life of a process, and
+/// what has been recorded.
 #[derive(Debug, Clone)]
 pub struct Root {
     path: PathBuf,
-    reported: Arc<Mutex<BTreeSet<PathBuf>>>,
+    bundle: Option<Arc<Bundle>>,
+    reported: Arc<Mutex<BTreeSet<String>>>,
+    recording: Option<Arc<Mutex<Recorded>>>,
 }
 
 /// Why a path cannot be put under the root.
@@ -36,12 +42,49 @@ impl EscapesRoot {
 }
 
 impl Root {
-    /// The root at `path`; `/` is the machine itself.
+    /// The root at `path`, a directory; `/` is the machine itself.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), reported: Arc::default() }
+        Self { path: path.into(), bundle: None, reported: Arc::default(), recording: None }
     }
 
-    /// The directory itself.
+    /// The root at `path`: a directory, or a bundle that was packed on another machine.
+    ///
+    /// # Errors
+    /// A file that cannot be opened or is no bundle.
+    pub fn open(path: impl Into<PathBuf>) -> Result<Self, BundleError> {
+        let root = Self::new(path);
+        // What is not there is found missing by each reader, as in any root.
+        match fs::metadata(&root.path) {
+            Ok(metadata) if metadata.is_file() => {
+                let bundle = Bundle::open(&root.path)?;
+                Ok(Self { path: root.path, ..Self::replay(bundle) })
+            }
+            _ => Ok(root),
+        }
+    }
+
+    /// The root that a bundle in memory is.
+    pub fn replay(bundle: Bundle) -> Self {
+        Self { bundle: Some(Arc::new(bundle)), ..Self::new("bundle") }
+    }
+
+    /// The same root, which from now on remembers everything that is read below it.
+    #[must_use]
+    pub fn recorded(&self) -> Self {
+        Self { recording: Some(Arc::default()), ..self.clone() }
+    }
+
+    /// What has been read so far; nothing for a root that does not record.
+    pub fn recording(&self) -> Recorded {
+        self.recording.as_ref().map(|recording| lock(recording).clone()).unwrap_or_default()
+    }
+
+    /// The bundle that this root is; absent for a directory.
+    pub fn bundle(&self) -> Option<&Bundle> {
+        self.bundle.as_deref()
+    }
+
+    /// The directory itself, or the bundle's file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -64,84 +107,78 @@ impl Root {
         Ok(joined)
     }
 
-    /// Reads the file at `path` and makes of it what `parse` makes of it. `None` if the file is missing (said to no
-    /// one) or holds something else (said once).
-    pub(crate) fn read<T, E: fmt::Display>(
-        &self,
-        path: &str,
-        parse: impl FnOnce(&str) -> Result<T, E>,
-    ) -> Option<T> {
-        let file = self.present(path)?;
-        let text = self.known(&file, read_bounded(&file))?;
-        let value = self.plain(&file, parse(text.trim()))?;
-        self.well(&file);
-        Some(value)
-    }
-
-    /// The names in the directory at `path`, sorted; empty if it is missing.
-    pub(crate) fn names(&self, path: &str) -> Vec<String> {
-        let list = |directory: &Path| -> io::Result<Vec<String>> {
-            let names = fs::read_dir(directory)?.map(|entry| entry.map(|entry| entry.file_name()));
-            let names: Vec<OsString> = names.collect::<io::Result<_>>()?;
-            Ok(names.into_iter().filter_map(|name| name.into_string().ok()).collect())
+    /// Reads the file at `path`, a real path below the root, from `offset`, at most `limit` bytes.
+    pub(crate) fn fetch(&self, path: &str, offset: u64, limit: usize, into: &mut Vec<u8>) -> io::Result<()> {
+        into.clear();
+        let fetched = match &self.bundle {
+            Some(bundle) => bundle.host.fetch(path, offset, limit, into),
+            None => disk::fetch(&self.path.join(path), offset, limit, into),
         };
-        let listed = self.present(path).and_then(|directory| self.known(&directory, list(&directory)));
-        let mut names = listed.unwrap_or_default();
-        names.sort();
-        names
+        self.record(|recording| match &fetched {
+            Ok(()) if into.len() > MAX_FILE_BYTES => recording.add(path, Entry::Unread),
+            Ok(()) => recording.add_bytes(path, offset, into),
+            Err(error) if is_missing(error) => {}
+            Err(_) => recording.add(path, Entry::Unread),
+        });
+        fetched
     }
 
-    /// The last part of what the link at `path` points to; `None` where there is no link.
-    pub(crate) fn link_name(&self, path: &str) -> Option<String> {
-        let link = self.present(path)?;
-        let target = self.known(&link, fs::read_link(&link))?;
-        target.file_name().and_then(|name| name.to_str()).map(str::to_owned)
+    /// What the link at `path` points to; `None` if it is something else than a link.
+    pub(crate) fn read_link(&self, path: &str) -> io::Result<Option<String>> {
+        let target = match &self.bundle {
+            Some(bundle) => bundle.host.read_link(path),
+            None => disk::read_link(&self.path.join(path)),
+        }?;
+        self.record(|recording| match &target {
+            Some(target) => recording.add(path, Entry::Link(target.clone())),
+            None => recording.add(path, Entry::Directory),
+        });
+        Ok(target)
     }
 
-    fn present(&self, path: &str) -> Option<PathBuf> {
-        self.plain(Path::new(path), self.join(path))
-    }
-
-    /// The value of an operation on `file`; its failure is said once, unless the file is only missing.
-    fn known<T>(&self, file: &Path, result: io::Result<T>) -> Option<T> {
-        match result {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.well(file);
-                None
+    /// What is in the directory at `path`, a real path below the root.
+    pub(crate) fn list(&self, path: &str) -> io::Result<Vec<String>> {
+        let entries = match &self.bundle {
+            Some(bundle) => bundle.host.list(path),
+            None => disk::list(&self.path.join(path), self.recording.is_some()),
+        }?;
+        self.record(|recording| {
+            recording.add(path, Entry::Directory);
+            for (name, entry) in &entries {
+                recording.add(&below(path, name), entry.clone());
             }
-            other => self.plain(file, other),
+        });
+        Ok(entries.into_iter().map(|(name, _)| name).collect())
+    }
+
+    fn record(&self, add: impl FnOnce(&mut Recorded)) {
+        if let Some(recording) = &self.recording {
+            add(&mut lock(recording));
         }
     }
 
-    /// The value; a failure is said once per file.
-    fn plain<T, E: fmt::Display>(&self, file: &Path, result: Result<T, E>) -> Option<T> {
-        let error = match result {
-            Ok(value) => return Some(value),
-            Err(error) => error,
-        };
-        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
-        if reported.insert(file.to_owned()) {
-            tracing::warn!(file = %file.display(), %error, "skipped what could not be understood");
+    /// Says that `path` is odd, once.
+    pub(crate) fn report(&self, path: &str, problem: &str) {
+        if lock(&self.reported).insert(path.to_owned()) {
+            let file = self.path.join(path);
+            tracing::warn!(file = %file.display(), problem, "skipped what could not be understood");
         }
-        None
     }
 
-    /// Forgets that `file` was odd.
-    fn well(&self, file: &Path) {
-        self.reported.lock().unwrap_or_else(PoisonError::into_inner).remove(file);
-    }
-
-    /// How many files are odd now.
-    #[cfg(test)]
-    pub(crate) fn odd_files(&self) -> usize {
-        self.reported.lock().unwrap_or_else(PoisonError::into_inner).len()
+    /// Forgets that `path` was odd.
+    pub(crate) fn well(&self, path: &str) {
+        lock(&self.reported).remove(path);
     }
 }
 
-fn read_bounded(file: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    File::open(file)?.take(MAX_FILE_BYTES).read_to_string(&mut text)?;
-    Ok(text)
+/// Whether an error says only that there is no such file, or none any more: a device can go while it is read.
+pub(crate) fn is_missing(error: &io::Error) -> bool {
+    const GONE: [i32; 2] = [nix::errno::Errno::ENODEV as i32, nix::errno::Errno::ENXIO as i32];
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error().is_some_and(|code| GONE.contains(&code))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -169,27 +206,13 @@ mod tests {
     }
 
     #[test]
-    fn an_odd_file_is_reported_once_until_it_is_well() {
+    fn a_file_that_is_no_bundle_is_no_root() {
         let directory = tempfile::tempdir().unwrap();
-        let root = Root::new(directory.path());
-        let read = || root.read("number", str::parse::<u32>);
-        assert_eq!((read(), root.odd_files()), (None, 0), "missing is not odd");
-        fs::write(directory.path().join("number"), "seven").unwrap();
-        assert_eq!((read(), root.odd_files()), (None, 1));
-        assert_eq!((read(), root.clone().odd_files()), (None, 1), "clones share the list");
-        fs::write(directory.path().join("number"), "7\n").unwrap();
-        assert_eq!((read(), root.odd_files()), (Some(7), 0));
-    }
-
-    #[test]
-    fn bytes_that_are_no_text_are_odd_and_a_missing_directory_is_empty() {
-        let directory = tempfile::tempdir().unwrap();
-        let root = Root::new(directory.path());
-        fs::write(directory.path().join("number"), [0xff, 0xfe]).unwrap();
-        assert_eq!(root.read("number", str::parse::<u32>), None);
-        assert_eq!(root.odd_files(), 1);
-        assert!(root.names("sys/nothing").is_empty());
-        assert!(root.names("number").is_empty(), "a file is no directory");
+        let file = directory.path().join("notes.txt");
+        fs::write(&file, "no bundle").unwrap();
+        let error = Root::open(&file).unwrap_err();
+        assert!(error.to_string().contains("notes.txt"), "{error}");
+        assert!(Root::open(directory.path()).unwrap().bundle().is_none());
     }
 
     proptest! {

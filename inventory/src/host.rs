@@ -12,7 +12,7 @@ use crate::pci::PciAddress;
 pub struct Host {
     /// Online NUMA nodes, ascending.
     pub numa_nodes: Vec<NumaNode>,
-    /// Huge pages by NUMA node and page size; a node without any has no entry.
+    /// Huge pages by NUMA node and page size, also those of which there are none; a node without memory has no entry.
     pub huge_pages: Vec<HugePages>,
     /// CPUs.
     pub cpus: Cpus,
@@ -104,8 +104,8 @@ pub struct PciDevice {
     pub driver: Option<String>,
     /// For an SR-IOV virtual function: the physical one.
     pub physical_function: Option<PciAddress>,
-    /// Whether access control services send peer-to-peer traffic up to the root; absent where the configuration space
-    /// could not be read (needs root) or has no such capability.
+    /// For a bridge: whether access control services send peer-to-peer traffic up to the root; absent where the
+    /// configuration space could not be read (needs root) or has no such capability.
     pub acs_redirects: Option<bool>,
 }
 

@@ -93,9 +93,12 @@ impl FromStr for CpuSet {
         if text.is_empty() {
             return Ok(Self(cpus));
         }
+        // A long list that names the same CPUs over and over must not cost more than naming all of them once.
+        let mut left = MAX_CPU + 1;
         for part in text.split(',') {
-            let range = parse_range(part.trim())
-                .ok_or_else(|| ParseCpuSetError { part: part.chars().take(64).collect() })?;
+            let refused = || ParseCpuSetError { part: part.chars().take(64).collect() };
+            let range = parse_range(part.trim()).ok_or_else(refused)?;
+            left = left.checked_sub(range.end() - range.start() + 1).ok_or_else(refused)?;
             cpus.extend(range);
         }
         Ok(Self(cpus))
@@ -164,7 +167,7 @@ mod tests {
 
     #[test]
     fn what_is_no_list_is_refused() {
-        for text in ["a", "1-", "-1", "3-1", "1,,2", "0-4294967295", "+1", "1-2-3"] {
+        for text in ["a", "1-", "-1", "3-1", "1,,2", "0-4294967295", "+1", "1-2-3", "0-65535,0-65535"] {
             assert!(text.parse::<CpuSet>().is_err(), "{text}");
         }
     }

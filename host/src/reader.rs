@@ -1,0 +1,282 @@
+//! One pass of reading below a root.
+//!
+//! Links are followed here and not by the kernel, so that none leads out of the root and every one of them is recorded.
+//! A directory is resolved once; what is read in it then takes no further look at the way to it.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::io;
+
+use gpulet_inventory::host::Oddity;
+
+use crate::root::{MAX_FILE_BYTES, Root, is_missing};
+
+/// As many links as the kernel follows on one way.
+const MAX_LINKS: usize = 40;
+
+/// One pass of reading.
+#[derive(Debug)]
+pub(crate) struct Reader<'r> {
+    root: &'r Root,
+    /// Paths that are known to be no links.
+    real: RefCell<HashSet<String>>,
+    oddities: RefCell<BTreeMap<String, String>>,
+    buffer: RefCell<Vec<u8>>,
+}
+
+/// A directory below the root, its links resolved.
+#[derive(Debug, Clone)]
+pub(crate) struct Directory<'r> {
+    reader: &'r Reader<'r>,
+    path: String,
+}
+
+impl<'r> Reader<'r> {
+    pub(crate) fn new(root: &'r Root) -> Self {
+        Self { root, real: RefCell::default(), oddities: RefCell::default(), buffer: RefCell::default() }
+    }
+
+    /// What was odd, by path.
+    pub(crate) fn oddities(&self) -> Vec<Oddity> {
+        let oddity =
+            |(path, problem): (&String, &String)| Oddity { path: path.clone(), problem: problem.clone() };
+        self.oddities.borrow().iter().map(oddity).collect()
+    }
+
+    /// The directory at `path`; `None` if it is missing.
+    pub(crate) fn directory(&'r self, path: &str) -> Option<Directory<'r>> {
+        Directory { reader: self, path: String::new() }.below(path)
+    }
+
+    /// Keeps that what is at `path` could not be understood.
+    pub(crate) fn odd(&self, path: &str, problem: impl fmt::Display) {
+        let problem = problem.to_string();
+        self.root.report(path, &problem);
+        self.oddities.borrow_mut().entry(path.to_owned()).or_insert(problem);
+    }
+
+    /// The value of an operation on `path`; a failure is odd, unless `path` is only missing.
+    fn known<T>(&self, path: &str, result: io::Result<T>) -> Option<T> {
+        match result {
+            Ok(value) => return Some(value),
+            Err(error) if is_missing(&error) => self.root.well(path),
+            Err(error) => self.odd(path, error),
+        }
+        None
+    }
+
+    /// The real path that `path`, seen from the real directory `from`, leads to.
+    fn resolve(&self, from: &str, path: &str) -> io::Result<String> {
+        let mut at = from.to_owned();
+        let mut rest: Vec<String> = path.rsplit('/').map(str::to_owned).collect();
+        let mut links = 0;
+        while let Some(part) = rest.pop() {
+            let above = at.len();
+            match part.as_str() {
+                "" | "." => continue,
+                // There is nothing above the root.
+                ".." => at.truncate(at.rfind('/').unwrap_or(0)),
+                name => {
+                    push(&mut at, name);
+                    if self.real.borrow().contains(&at) {
+                        continue;
+                    }
+                    let Some(target) = self.root.read_link(&at)? else {
+                        self.real.borrow_mut().insert(at.clone());
+                        continue;
+                    };
+                    links += 1;
+                    if links > MAX_LINKS {
+                        return Err(io::Error::other(format!("more than {MAX_LINKS} links on the way")));
+                    }
+                    at.truncate(if target.starts_with('/') { 0 } else { above });
+                    rest.extend(target.rsplit('/').map(str::to_owned));
+                }
+            }
+        }
+        Ok(at)
+    }
+}
+
+impl<'r> Directory<'r> {
+    /// Its path below the root.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The directory at `path`, seen from here; `None` if it is missing.
+    pub(crate) fn below(&self, path: &str) -> Option<Self> {
+        let resolved = self.reader.resolve(&self.path, path);
+        let path = self.reader.known(&self.file(path), resolved)?;
+        Some(Self { reader: self.reader, path })
+    }
+
+    /// The directory `levels` above this one; the root itself where there are not so many.
+    pub(crate) fn above(&self, levels: usize) -> Self {
+        let mut path = self.path.as_str();
+        for _ in 0..levels {
+            path = path.rsplit_once('/').map_or("", |(above, _)| above);
+        }
+        Self { reader: self.reader, path: path.to_owned() }
+    }
+
+    /// Reads the file `name` and makes of it what `parse` makes of its text without the white space around. `None` if
+    /// the file is missing (a fact) or holds something else (an oddity).
+    pub(crate) fn read<T, E: fmt::Display>(
+        &self,
+        name: &str,
+        parse: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Option<T> {
+        let path = self.file(name);
+        let mut buffer = self.reader.buffer.take();
+        let fetched = self.reader.root.fetch(&path, 0, MAX_FILE_BYTES + 1, &mut buffer);
+        let value = self.reader.known(&path, fetched).and_then(|()| match text(&buffer) {
+            Err(problem) => {
+                self.reader.odd(&path, problem);
+                None
+            }
+            Ok(text) => parse(text.trim()).map_err(|problem| self.reader.odd(&path, problem)).ok(),
+        });
+        self.reader.buffer.replace(buffer);
+        if value.is_some() {
+            self.reader.root.well(&path);
+        }
+        value
+    }
+
+    /// Four bytes of the file `name` at `offset`, as a little-endian number; `None` where the file ends before or may
+    /// not be read.
+    pub(crate) fn word(&self, name: &str, offset: u32) -> Option<u32> {
+        let path = self.file(name);
+        let mut buffer = self.reader.buffer.take();
+        let fetched = match self.reader.root.fetch(&path, u64::from(offset), 4, &mut buffer) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
+            fetched => self.reader.known(&path, fetched),
+        };
+        let word = fetched.and_then(|()| buffer.as_slice().try_into().ok()).map(u32::from_le_bytes);
+        self.reader.buffer.replace(buffer);
+        word
+    }
+
+    /// The names in this directory, sorted.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let mut names = self.reader.known(&self.path, self.reader.root.list(&self.path)).unwrap_or_default();
+        names.sort_unstable();
+        names
+    }
+
+    /// The last part of what the link `name` points to; `None` where there is no link.
+    pub(crate) fn link_name(&self, name: &str) -> Option<String> {
+        let path = self.file(name);
+        let target = self.reader.known(&path, self.reader.root.read_link(&path))??;
+        target.rsplit('/').next().filter(|name| !name.is_empty()).map(str::to_owned)
+    }
+
+    /// Keeps that the file `name` could not be understood.
+    pub(crate) fn odd(&self, name: &str, problem: impl fmt::Display) {
+        self.reader.odd(&self.file(name), problem);
+    }
+
+    fn file(&self, name: &str) -> String {
+        let mut path = String::with_capacity(self.path.len() + name.len() + 1);
+        path.push_str(&self.path);
+        push(&mut path, name);
+        path
+    }
+}
+
+fn push(path: &mut String, name: &str) {
+    if !path.is_empty() {
+        path.push('/');
+    }
+    path.push_str(name);
+}
+
+fn text(bytes: &[u8]) -> Result<&str, String> {
+    if bytes.len() > MAX_FILE_BYTES {
+        return Err(format!("it is larger than {MAX_FILE_BYTES} bytes"));
+    }
+    std::str::from_utf8(bytes).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// What reading the number at `path` gives, and how many oddities.
+    fn number(root: &Root, path: &str) -> (Option<u32>, usize) {
+        let reader = Reader::new(root);
+        let (directory, name) = path.rsplit_once('/').unwrap();
+        let number =
+            reader.directory(directory).and_then(|directory| directory.read(name, str::parse::<u32>));
+        (number, reader.oddities().len())
+    }
+
+    #[test]
+    fn an_odd_file_is_reported_once_until_it_is_well() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = Root::new(directory.path());
+        fs::create_dir(directory.path().join("d")).unwrap();
+        assert_eq!(number(&root, "d/number"), (None, 0), "missing is not odd");
+        fs::write(directory.path().join("d/number"), "seven").unwrap();
+        assert_eq!(number(&root, "d/number"), (None, 1));
+        assert_eq!(number(&root.clone(), "d/number"), (None, 1), "each pass tells it");
+        fs::write(directory.path().join("d/number"), "7\n").unwrap();
+        assert_eq!(number(&root, "d/number"), (Some(7), 0));
+    }
+
+    #[test]
+    fn what_is_no_text_or_too_large_or_no_file_is_odd() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = directory.path();
+        fs::write(at.join("bytes"), [0xff, 0xfe]).unwrap();
+        fs::write(at.join("large"), vec![b'7'; 10 << 20]).unwrap();
+        fs::create_dir(at.join("directory")).unwrap();
+        nix::unistd::mkfifo(&at.join("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        symlink("large", at.join("link")).unwrap();
+        let root = Root::new(at);
+        let reader = Reader::new(&root);
+        let here = reader.directory("").unwrap();
+        for name in ["bytes", "large", "directory", "pipe", "link"] {
+            assert_eq!(here.read(name, str::parse::<u32>), None, "{name}");
+        }
+        assert_eq!(reader.oddities().len(), 5, "{:?}", reader.oddities());
+        assert!(here.below("bytes").unwrap().names().is_empty(), "a file is no directory");
+        assert!(here.below("nothing").is_none());
+    }
+
+    #[test]
+    fn links_stay_below_the_root() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = directory.path().join("root");
+        fs::create_dir_all(at.join("etc/deep")).unwrap();
+        fs::write(at.join("etc/number"), "7").unwrap();
+        fs::write(directory.path().join("number"), "666").unwrap();
+        symlink("/etc", at.join("absolute")).unwrap();
+        symlink("../../../../../../etc", at.join("etc/deep/upward")).unwrap();
+        symlink("..", at.join("above")).unwrap();
+        let root = Root::new(&at);
+        for path in ["absolute/number", "etc/deep/upward/number", "above/etc/number", "./etc/deep/../number"]
+        {
+            assert_eq!(number(&root, path), (Some(7), 0), "{path}");
+        }
+        assert_eq!(number(&root, "above/number"), (None, 0), "there is none below the root");
+        let reader = Reader::new(&root);
+        assert_eq!(reader.directory("etc/deep/upward").unwrap().path(), "etc");
+    }
+
+    #[test]
+    fn a_ring_of_links_is_odd() {
+        let directory = tempfile::tempdir().unwrap();
+        symlink("b", directory.path().join("a")).unwrap();
+        symlink("a", directory.path().join("b")).unwrap();
+        let root = Root::new(directory.path());
+        let reader = Reader::new(&root);
+        assert!(reader.directory("a/x").is_none());
+        assert!(reader.oddities()[0].problem.contains("40 links"), "{:?}", reader.oddities());
+    }
+}
