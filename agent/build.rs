@@ -17,7 +17,9 @@ fn main() {
 
 /// The commit of the repository that this is the work tree of; a package's source lies in none, or in a foreign one.
 fn git_revision() -> Option<String> {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent()?;
+    // As it is when this runs: a compiled build script may be reused for a copy of the tree elsewhere.
+    let package = std::env::var_os("CARGO_MANIFEST_DIR")?;
+    let workspace = Path::new(&package).parent()?;
     let git = |arguments: &[&str]| output(Command::new("git").arg("-C").arg(workspace).args(arguments));
     let top = git(&["rev-parse", "--show-toplevel"])?;
     if Path::new(&top).canonicalize().ok()? != workspace.canonicalize().ok()? {
