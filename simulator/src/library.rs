@@ -4,11 +4,14 @@
 //! share a driver. A driver that is too old for some symbols has them renamed in its copy, so that looking them up
 //! really fails.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+
+use crate::abi::SYMBOLS;
 
 /// The file that Cargo makes.
 const BUILT_NAME: &str = "libgpulet_simulator.so";
@@ -24,6 +27,14 @@ pub enum LibraryError {
     NotFound {
         /// Where it was looked for.
         places: Vec<PathBuf>,
+    },
+    /// It was built from other sources, or is not complete.
+    #[error("{} does not go with this program (it has no {symbol}): let `cargo build` finish and start again", path.display())]
+    OfAnotherBuild {
+        /// The library.
+        path: PathBuf,
+        /// A symbol that it should have.
+        symbol: &'static str,
     },
     /// The copy could not be made.
     #[error("cannot put the driver's library into {}: {source}", path.display())]
@@ -41,6 +52,7 @@ impl LibraryError {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NotFound { .. } => "LibraryNotFound",
+            Self::OfAnotherBuild { .. } => "LibraryOfAnotherBuild",
             Self::Copy { .. } => "LibraryNotCopied",
         }
     }
@@ -60,24 +72,32 @@ pub(crate) fn path(dir: &Path) -> PathBuf {
 pub(crate) fn install(dir: &Path, missing: &[String]) -> Result<(), LibraryError> {
     let built = built()?;
     let target = path(dir);
-    let copy = || -> io::Result<()> {
+    let failed = |source| LibraryError::Copy { path: target.clone(), source };
+    let mut bytes = fs::read(&built).map_err(failed)?;
+    check(&bytes, &built)?;
+    let copy = |bytes: &mut [u8]| -> io::Result<()> {
         let lib = dir.join("lib");
         fs::create_dir_all(&lib)?;
         let fresh = target.with_extension("new");
-        if missing.is_empty() {
-            fs::copy(&built, &fresh)?;
-        } else {
-            let mut bytes = fs::read(&built)?;
-            hide(&mut bytes, missing)?;
-            fs::write(&fresh, bytes)?;
-        }
+        hide(bytes, missing)?;
+        fs::write(&fresh, bytes)?;
         fs::rename(&fresh, &target)?;
         match symlink(SONAME, lib.join(DEVELOPMENT_NAME)) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
             _ => Ok(()),
         }
     };
-    copy().map_err(|source| LibraryError::Copy { path: target.clone(), source })
+    copy(&mut bytes).map_err(failed)
+}
+
+/// Refuses a library that does not go with this program, such as one that Cargo is writing at this moment.
+fn check(library: &[u8], path: &Path) -> Result<(), LibraryError> {
+    let names = dynamic_names(library).and_then(|place| library.get(place)).unwrap_or_default();
+    let present: BTreeSet<&[u8]> = names.split(|byte| *byte == 0).collect();
+    match SYMBOLS.iter().find(|symbol| !present.contains(symbol.as_bytes())) {
+        Some(symbol) => Err(LibraryError::OfAnotherBuild { path: path.to_owned(), symbol }),
+        None => Ok(()),
+    }
 }
 
 /// Takes the library away: a node without a driver has none.
@@ -145,6 +165,14 @@ mod tests {
         let mut cut = fs::read(std::env::current_exe().unwrap()).unwrap();
         cut.truncate(64);
         assert!(hide(&mut cut, &[]).is_err());
+    }
+
+    #[test]
+    fn a_library_must_have_every_symbol() {
+        let own = std::env::current_exe().unwrap();
+        let refused = check(&fs::read(&own).unwrap(), &own).unwrap_err();
+        assert_eq!(refused.reason(), "LibraryOfAnotherBuild");
+        assert!(check(&fs::read(built().unwrap()).unwrap(), &own).is_ok());
     }
 
     #[test]
