@@ -56,7 +56,11 @@ fn cluster(topology: &Topology, node: Option<NumaNodeId>, text: &mut String) {
     let name = node.map_or_else(|| "unknown".to_owned(), |node| node.to_string());
     let cpus = node.and_then(|id| topology.numa_node(id)).map(|area| format!("\nCPUs {}", area.node.cpus));
     let title = format!("{}{}", label::numa_node(node), cpus.unwrap_or_default());
-    let _ = writeln!(text, "  subgraph \"cluster_numa_{name}\" {{\n    label={};", quoted(&title));
+    let _ = writeln!(
+        text,
+        "  subgraph \"cluster_numa_{name}\" {{\n    labelloc=b;\n    label={};",
+        quoted(&title)
+    );
     for device in topology.devices() {
         if place(topology, device).is_some_and(|place| place.numa.node == node) {
             let _ = writeln!(text, "    {}", declared(topology, device));
@@ -120,6 +124,13 @@ fn pcie(topology: &Topology, text: &mut String) {
         };
         let _ = writeln!(text, "  {above} -- {}{};", name(device), width(place.link.as_ref()));
     }
+    for (at, place) in topology.nvswitches.iter().enumerate() {
+        let shown = format!("NVSwitch\n{}", place.pci);
+        let _ = writeln!(text, "  nvswitch_{at} [label={}, fillcolor=plum];", quoted(&shown));
+        if let Some(switch) = place.pcie_switch {
+            let _ = writeln!(text, "  switch_{switch} -- nvswitch_{at}{};", width(place.link.as_ref()));
+        }
+    }
     for root in roots {
         let _ = writeln!(text, "  {} [fillcolor=lightgray];", quoted(root));
     }
@@ -137,7 +148,7 @@ fn nvlinks(topology: &Topology, text: &mut String) {
     const LINE: &str = "color=purple, penwidth=3, constraint=false";
     for (at, island) in topology.nvlink_islands.iter().enumerate().filter(|(_, island)| island.through_switch)
     {
-        let _ = writeln!(text, "  nvlink_{at} [label=\"NVSwitch\", fillcolor=plum];");
+        let _ = writeln!(text, "  nvlink_{at} [label=\"NVLink switches\", fillcolor=plum];");
         for gpu in &island.gpus {
             let links = topology.gpus.get(*gpu).map_or(0, |gpu| gpu.nvlinks.to_switches);
             let _ =

@@ -27,7 +27,6 @@ const LEFT_PCIE: u64 = 10;
 
 /// The score of a set and the parts of it, in points.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
 pub struct Score {
     /// The sum of the parts.
     pub total: u64,

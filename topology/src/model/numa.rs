@@ -46,7 +46,7 @@ impl<'a> Finder<'a> {
             (driver.and_then(|driver| self.by_driver(driver)), NumaSource::Driver),
         ];
         let first = answers.into_iter().find(|(node, _)| node.is_some());
-        first.unwrap_or_else(|| match self.with_cpus.as_slice() {
+        first.unwrap_or(match self.with_cpus.as_slice() {
             [only] => (Some(only.id), NumaSource::SingleNode),
             _ => (None, NumaSource::Unknown),
         })

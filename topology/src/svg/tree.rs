@@ -152,7 +152,7 @@ fn switches_above(topology: &Topology, place: &Place) -> Vec<usize> {
 }
 
 fn area(topology: &Topology, node: Option<NumaNodeId>, mut hanging: Vec<Hanging>) -> Area {
-    hanging.sort_by(|a, b| a.address.cmp(&b.address));
+    hanging.sort_by_key(|device| device.address);
     let mut by_root: Vec<(String, Vec<Hanging>)> = Vec::new();
     for device in hanging {
         match by_root.iter_mut().find(|(root, _)| *root == device.root) {
