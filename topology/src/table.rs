@@ -25,9 +25,10 @@ pub fn table(topology: &Topology) -> String {
         return "No GPUs and no NICs: neither the kernel nor the driver lists any.\n".to_owned();
     }
     let cells = cells(topology);
-    let mut text = aligned(&grid(topology, &cells));
-    text.push('\n');
-    text.push_str(LEGEND);
+    let mut text = match cells.rows.is_empty() {
+        true => "No GPUs and no RDMA devices.\n".to_owned(),
+        false => format!("{}\n{LEGEND}", aligned(&grid(topology, &cells))),
+    };
     nic_legend(topology, &mut text);
     footnotes(topology, &cells, &mut text);
     text

@@ -123,4 +123,11 @@ fn cells_where_the_driver_differs_are_marked_and_explained() {
 #[test]
 fn a_machine_with_nothing_says_so() {
     assert!(table(&Machine::default().topology()).starts_with("No GPUs and no NICs"));
+    let mut machine = Machine::default();
+    machine.node(0, "0-3", 8);
+    let slot = machine.slot(Some(0));
+    machine.nic(&slot, "ens1", 0);
+    let text =
+        "No GPUs and no RDMA devices.\n\nNIC Legend:\n\n  NIC0: ens1 (0000:03:00.0, no RDMA, NUMA node 0)\n";
+    assert_eq!(table(&machine.topology()), text);
 }

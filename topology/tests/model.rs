@@ -1,6 +1,6 @@
 //! What is concluded of places, links and fabrics.
 
-use gpulet_inventory::host::{PciDevice, PciKind};
+use gpulet_inventory::host::{Host, PciDevice, PciKind};
 use gpulet_inventory::link::RemoteKind;
 use gpulet_inventory::locality::Level;
 use gpulet_inventory::numa::NumaNodeId;
@@ -9,8 +9,10 @@ use gpulet_inventory::reading::Reading;
 use gpulet_inventory::sample::Fabric;
 use gpulet_inventory::topology::{Device, FabricAbsent, FabricPlace, NumaKind, NumaSource, SeenBy, Topology};
 
+use gpulet_topology::{GpuView, build};
+
 use crate::support::machine::{LOST, Machine, nvlink};
-use crate::support::machines;
+use crate::support::{machines, snapshot};
 
 fn level(topology: &Topology, a: Device, b: Device) -> &'static str {
     topology.pair(a, b).unwrap().level.unwrap().as_str()
@@ -335,4 +337,21 @@ fn the_json_has_stable_keys() {
     assert_eq!(json["pairs"][0]["level"], "NODE");
     assert_eq!(json["pairs"][0]["driver_level"], "SYS");
     assert_eq!(json["clique"]["absent"], "not-supported");
+}
+
+#[test]
+fn gpus_of_a_snapshot_are_seen_as_they_are() {
+    let links = vec![nvlink(0, RemoteKind::Switch, None)];
+    let fabric = Fabric { state: 3, status: 0, clique_id: Some(1), cluster_uuid: None };
+    let node = snapshot::of_two(links.clone(), fabric.clone());
+    let views = GpuView::of(&node);
+    let [up, lost] = &views[..] else { panic!() };
+    assert_eq!((up.index, up.name, up.down), (0, Some("NVIDIA H100"), None));
+    assert_eq!(up.pci, node.gpus[0].gpu.pci);
+    assert_eq!(up.nvlinks, Some(&Reading::Supported(links)));
+    assert_eq!(up.fabric, Some(&Reading::Supported(fabric)));
+    assert_eq!((lost.index, lost.name, lost.down), (1, None, Some("Lost")));
+    assert_eq!((lost.nvlinks, lost.fabric), (None, None));
+    let topology = build(&Host::default(), &views, None);
+    assert_eq!(topology.gpus[1].nvlinks.unread.as_deref(), Some("Lost"));
 }

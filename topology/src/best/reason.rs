@@ -17,7 +17,7 @@ pub(super) fn of(topology: &Topology, set: &[usize], free: &[usize], scorer: &Sc
     parts.push(numa(topology, set));
     if topology.nics.iter().any(|nic| nic.rdma.is_some()) {
         parts.push(match (scorer.with_near_nic(set), set.len()) {
-            (0, _) => "no NIC without a host bridge between".to_owned(),
+            (0, _) => "no near NIC".to_owned(),
             (1, 1) => "a NIC near".to_owned(),
             (near, size) => format!("a near NIC of their own for {near} of {size}"),
         });

@@ -3,3 +3,4 @@
 pub mod machine;
 pub mod machines;
 pub mod published;
+pub mod snapshot;
