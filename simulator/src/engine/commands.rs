@@ -141,7 +141,7 @@ impl Engine {
         for (peer, peer_link) in (0..links).filter_map(|link| self.wiring.peer(index, link)) {
             let end = self.state.gpus.get_mut(peer).and_then(|state| state.nvlinks.get_mut(peer_link));
             if let Some(end) = end {
-                end.up = up;
+                end.up = up && self.wiring.works(peer, peer_link);
             }
         }
     }

@@ -5,7 +5,7 @@ use gpulet_inventory::pci::PciAddress;
 use super::load::Demand;
 use super::physics::{TICK_SECONDS, TICKS_PER_SECOND};
 use crate::node::Node;
-use crate::node::description::Wiring as Described;
+use crate::node::description::{Baseboard, Wiring as Described};
 use crate::node::tree::Kind;
 use crate::state::{GpuState, NvLinkState};
 
@@ -45,7 +45,13 @@ impl Wiring {
         };
         match &node.description().nvlink {
             None => {}
-            Some(Described::Switched(counts)) => wiring.wire_switches(&switches(node), counts),
+            Some(Described::Switched(counts)) => wiring.wire_switches(&switches(node), counts, |_| true),
+            Some(Described::Baseboards(baseboards)) => {
+                for Baseboard { gpus, links } in baseboards {
+                    let on_it = |gpu: usize| u32::try_from(gpu).is_ok_and(|gpu| gpus.contains(gpu));
+                    wiring.wire_switches(&switches(node), links, on_it);
+                }
+            }
             Some(Described::HiddenSwitches(links)) => wiring.wire_hidden_switches(count(*links)),
             Some(Described::Direct(pairs)) => {
                 for pair in pairs {
@@ -74,18 +80,24 @@ impl Wiring {
         self.links.get(gpu).cloned().unwrap_or_default()
     }
 
+    /// Whether a link comes up when its two ends are there.
+    pub(super) fn works(&self, gpu: usize, link: usize) -> bool {
+        self.links.get(gpu).and_then(|links| links.get(link)).is_some_and(|link| link.up)
+    }
+
     /// The other end of a link, where that is a GPU.
     pub(super) fn peer(&self, gpu: usize, link: usize) -> Option<(usize, usize)> {
         *self.peers.get(gpu)?.get(link)?
     }
 
-    fn wire_switches(&mut self, switches: &[PciAddress], counts: &[u32]) {
+    fn wire_switches(&mut self, switches: &[PciAddress], counts: &[u32], concerned: impl Fn(usize) -> bool) {
         self.switched = true;
         let ends = switches.iter().zip(counts);
         let ends: Vec<PciAddress> = ends
             .flat_map(|(at, count)| std::iter::repeat_n(*at, usize::try_from(*count).unwrap_or(0)))
             .collect();
-        for (link, at) in self.links.iter_mut().flat_map(|links| links.iter_mut().zip(&ends)) {
+        let gpus = self.links.iter_mut().enumerate().filter(|(gpu, _)| concerned(*gpu));
+        for (link, at) in gpus.flat_map(|(_, links)| links.iter_mut().zip(&ends)) {
             *link = NvLinkState {
                 up: true,
                 remote_type: REMOTE_SWITCH,

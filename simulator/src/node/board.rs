@@ -274,12 +274,19 @@ pub struct Profile {
 
 /// The boards that come with the simulator.
 const SHIPPED: &[(&str, &str)] = &[
+    ("a100-pcie-80gb", include_str!("../../boards/a100-pcie-80gb.yaml")),
     ("a100-sxm4-40gb", include_str!("../../boards/a100-sxm4-40gb.yaml")),
+    ("a30", include_str!("../../boards/a30.yaml")),
+    ("b200", include_str!("../../boards/b200.yaml")),
+    ("gb200", include_str!("../../boards/gb200.yaml")),
     ("h100-sxm-80gb", include_str!("../../boards/h100-sxm-80gb.yaml")),
     ("h200-sxm-141gb", include_str!("../../boards/h200-sxm-141gb.yaml")),
     ("l40s", include_str!("../../boards/l40s.yaml")),
+    ("rtx-4090", include_str!("../../boards/rtx-4090.yaml")),
     ("rtx-pro-6000-server", include_str!("../../boards/rtx-pro-6000-server.yaml")),
     ("t4", include_str!("../../boards/t4.yaml")),
+    ("v100-sxm2-32gb", include_str!("../../boards/v100-sxm2-32gb.yaml")),
+    ("v100-sxm3-32gb", include_str!("../../boards/v100-sxm3-32gb.yaml")),
 ];
 
 /// Names of the boards that come with the simulator.

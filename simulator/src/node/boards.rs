@@ -12,7 +12,7 @@ use super::{Gpu, mig};
 
 fn names(description: &Description) -> Vec<String> {
     let max = |_: &str| None;
-    let mut names: Vec<_> = Walk::through(&description.pci, &max)
+    let mut names: Vec<_> = Walk::through(description, &max)
         .functions
         .into_iter()
         .filter_map(|function| match function.kind {

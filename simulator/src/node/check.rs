@@ -173,12 +173,15 @@ impl<'a> Check<'a> {
         let mut wired = vec![0_u32; self.gpus.len()];
         match &self.description.nvlink {
             None => {}
-            Some(Wiring::Switched(links)) => {
-                let switches = self.functions.iter().filter(|f| matches!(f.kind, Kind::NvSwitch(_))).count();
-                if links.len() != switches {
-                    self.refuse("nvlink.switched", Fault::SwitchCount { given: links.len(), switches });
+            Some(Wiring::Switched(links)) => wired.fill(self.to_switches("nvlink.switched", links)),
+            Some(Wiring::Baseboards(baseboards)) => {
+                for (index, baseboard) in baseboards.iter().enumerate() {
+                    let place = format!("nvlink.baseboards[{index}]");
+                    let links = self.to_switches(&place, &baseboard.links);
+                    for gpu in baseboard.gpus.iter() {
+                        self.wire(&place, gpu, links, &mut wired);
+                    }
                 }
-                wired.fill(links.iter().fold(0, |sum, links| sum.saturating_add(*links)));
             }
             Some(Wiring::HiddenSwitches(links)) => wired.fill(*links),
             Some(Wiring::Direct(pairs)) => {
@@ -202,10 +205,23 @@ impl<'a> Check<'a> {
             return;
         }
         for gpu in [a, b] {
-            match usize::try_from(gpu).ok().and_then(|index| wired.get_mut(index)) {
-                Some(count) => *count = count.saturating_add(links),
-                None => self.refuse(place.clone(), Fault::NoSuchGpu { gpu, count: self.gpus.len() }),
-            }
+            self.wire(&place, gpu, links, wired);
+        }
+    }
+
+    /// Links of a GPU to all NVSwitches.
+    fn to_switches(&mut self, place: &str, links: &[u32]) -> u32 {
+        let switches = self.functions.iter().filter(|f| matches!(f.kind, Kind::NvSwitch(_))).count();
+        if links.len() != switches {
+            self.refuse(place, Fault::SwitchCount { given: links.len(), switches });
+        }
+        links.iter().fold(0, |sum, links| sum.saturating_add(*links))
+    }
+
+    fn wire(&mut self, place: &str, gpu: u32, links: u32, wired: &mut [u32]) {
+        match usize::try_from(gpu).ok().and_then(|index| wired.get_mut(index)) {
+            Some(count) => *count = count.saturating_add(links),
+            None => self.refuse(place, Fault::NoSuchGpu { gpu, count: self.gpus.len() }),
         }
     }
 

@@ -20,6 +20,9 @@ pub struct Description {
     pub cpu: CpuDescription,
     /// NUMA nodes.
     pub numa: Vec<NumaDescription>,
+    /// PCIe generation of what does not say its own.
+    #[serde(default = "newest_generation")]
+    pub pcie_generation: u32,
     /// PCIe, one hierarchy per root bus.
     #[serde(default)]
     pub pci: Vec<RootComplex>,
@@ -34,6 +37,10 @@ pub struct Description {
     /// What runs when the node starts; a GPU that is not named is idle.
     #[serde(default)]
     pub loads: Vec<DefaultLoad>,
+}
+
+fn newest_generation() -> u32 {
+    5
 }
 
 /// Processors: all packages alike, every core with as many threads.
@@ -127,7 +134,7 @@ pub struct Bridge {
     /// Address.
     #[serde(deserialize_with = "pci_address")]
     pub at: PciAddress,
-    /// Its link; generation 5 with 16 lanes unless given.
+    /// Its link; the node's generation with 16 lanes unless given.
     #[serde(default)]
     pub link: Link,
     /// What is behind it.
@@ -142,7 +149,7 @@ pub struct Switch {
     /// Address of the upstream port.
     #[serde(deserialize_with = "pci_address")]
     pub at: PciAddress,
-    /// Its link; generation 5 with 16 lanes unless given.
+    /// Its link; the node's generation with 16 lanes unless given.
     #[serde(default)]
     pub link: Link,
     /// Downstream ports.
@@ -241,7 +248,7 @@ pub struct NicDescription {
     /// What the ports speak.
     #[serde(default)]
     pub link_layer: LinkLayer,
-    /// Its PCIe link; generation 5 with 16 lanes unless given.
+    /// Its PCIe link; the node's generation with 16 lanes unless given.
     #[serde(default)]
     pub link: Link,
     /// PCI vendor.
@@ -331,7 +338,7 @@ pub struct OtherDescription {
     pub vendor: u16,
     /// PCI device.
     pub device: u16,
-    /// Its PCIe link; generation 5 with 16 lanes unless given.
+    /// Its PCIe link; the node's generation with 16 lanes unless given.
     #[serde(default)]
     pub link: Link,
     /// Kernel driver, if one is bound.
@@ -344,10 +351,22 @@ pub struct OtherDescription {
 pub enum Wiring {
     /// Every GPU to every NVSwitch of the node: links of a GPU to each, in the order of their addresses.
     Switched(Vec<u32>),
+    /// GPUs of several baseboards to the NVSwitches of their own, with links between the baseboards' switches.
+    Baseboards(Vec<Baseboard>),
     /// Through switches that the node does not see: links of each GPU.
     HiddenSwitches(u32),
     /// GPU to GPU.
     Direct(Vec<Pair>),
+}
+
+/// GPUs that have the same NVSwitches.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Baseboard {
+    /// GPUs by index.
+    pub gpus: CpuSet,
+    /// Links of a GPU to each NVSwitch of the node, in the order of their addresses.
+    pub links: Vec<u32>,
 }
 
 /// Two GPUs with NVLinks between them.

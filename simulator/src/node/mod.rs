@@ -25,6 +25,7 @@ mod localities;
 pub(crate) mod mig;
 pub mod problem;
 pub mod processors;
+mod shipped;
 #[cfg(test)]
 mod tests;
 pub mod tree;
@@ -38,19 +39,8 @@ use self::boards::Boards;
 use self::check::Check;
 use self::description::{Description, GpuDescription, NumaDescription};
 use self::problem::Problem;
+pub use self::shipped::names as shipped;
 use self::tree::{Function, Walk};
-
-/// The nodes that come with the simulator.
-const SHIPPED: &[(&str, &str)] = &[
-    ("cpu-only", include_str!("../../nodes/cpu-only.yaml")),
-    ("dgx-h100", include_str!("../../nodes/dgx-h100.yaml")),
-    ("l40s-4x", include_str!("../../nodes/l40s-4x.yaml")),
-];
-
-/// Names of the nodes that come with the simulator.
-pub fn shipped() -> impl Iterator<Item = &'static str> {
-    SHIPPED.iter().map(|(name, _)| *name)
-}
 
 /// A node whose description holds together.
 #[derive(Debug, Clone)]
@@ -139,7 +129,7 @@ impl Node {
     /// # Errors
     /// An unknown name, a file that cannot be read or parsed, and everything in it that contradicts itself.
     pub fn load(name_or_path: &str) -> Result<Self, NodeError> {
-        if let Some((name, text)) = SHIPPED.iter().find(|(name, _)| *name == name_or_path) {
+        if let Some((name, text)) = shipped::NODES.iter().find(|(name, _)| *name == name_or_path) {
             return Self::parse(name, &format!("{name}.yaml"), text, Path::new("."));
         }
         let path = Path::new(name_or_path);
@@ -163,7 +153,7 @@ impl Node {
             .map_err(|source| NodeError::Syntax { file: file.to_owned(), source: Box::new(source) })?;
         let boards = Boards::of(&description, directory);
         let max = |name: &str| boards.get(name).map(|board| (board.pcie.generation, board.pcie.width));
-        let walk = Walk::through(&description.pci, &max);
+        let walk = Walk::through(&description, &max);
         let (functions, mut problems) = (walk.functions, walk.problems);
         let gpus = boards.fit(&functions, &mut problems);
         problems.extend(Check::all(&description, &functions, &gpus));

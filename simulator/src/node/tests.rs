@@ -112,7 +112,7 @@ fn bad_gpus_are_refused() {
         board,
         "board: a101}",
         &format!("{GPU_1}.board"),
-        "no board `a101`: name one of a100-sxm4-40gb, h100",
+        "no board `a101`: name one of a100-pcie-80gb, a100-sxm4-40gb",
     );
     refuses(board, "board: no/such.yaml}", &format!("{GPU_1}.board"), "no/such.yaml");
     refuses(board, "board: a100-sxm4-40gb, minor: 0}", GPU_1, "/dev/nvidia0 is GPU 0 too");
@@ -198,7 +198,7 @@ fn what_is_no_description_is_refused_with_its_place() {
 fn unknown_names_list_the_known_ones() {
     let error = Node::load("dgx-h200").unwrap_err();
     assert_eq!(error.reason(), "UnknownNode");
-    assert!(error.to_string().contains("cpu-only, dgx-h100, l40s-4x"), "{error}");
+    assert!(error.to_string().contains("cpu-only, dgx-1v, dgx-2, dgx-a100, dgx-h100"), "{error}");
     assert_eq!(Node::load("no/such.yaml").unwrap_err().reason(), "UnreadableNode");
 }
 
@@ -263,8 +263,11 @@ const SEVEN_SLICES: [(u32, u32, u32, &[u32], u32); 7] = [
 fn boards_of_seven_slices_have_the_published_grid() {
     let names = [
         ("a100-sxm4-40gb", ["1g.5gb", "1g.5gb+me", "1g.10gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb"]),
+        ("a100-pcie-80gb", ["1g.10gb", "1g.10gb+me", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"]),
         ("h100-sxm-80gb", ["1g.10gb", "1g.10gb+me", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"]),
         ("h200-sxm-141gb", ["1g.18gb", "1g.18gb+me", "1g.35gb", "2g.35gb", "3g.71gb", "4g.71gb", "7g.141gb"]),
+        ("b200", ["1g.23gb", "1g.23gb+me", "1g.45gb", "2g.45gb", "3g.90gb", "4g.90gb", "7g.180gb"]),
+        ("gb200", ["1g.23gb", "1g.23gb+me", "1g.47gb", "2g.47gb", "3g.93gb", "4g.93gb", "7g.186gb"]),
     ];
     for (name, profiles) in names {
         let board = boards::read(name, board::shipped_text(name).unwrap()).unwrap();
@@ -385,11 +388,11 @@ proptest! {
 
     #[test]
     fn any_number_is_taken_or_refused(
-        node in 0..4_usize,
-        board in 0..6_usize,
+        node in 0..=shipped::NODES.len(),
+        board in 0..board::shipped().count(),
         changes in proptest::collection::vec((any::<usize>(), prop_oneof![0..20_u64, any::<u64>()]), 1..3),
     ) {
-        let node = [SOUND, SHIPPED[0].1, SHIPPED[1].1, SHIPPED[2].1][node];
+        let node = shipped::NODES.get(node).map_or(SOUND, |(_, text)| text);
         let board = board::shipped_text(board::shipped().nth(board).unwrap()).unwrap();
         let change = |text: &str| changes.iter().fold(text.to_owned(), |text, (which, to)| with_number(&text, *which, *to));
         let directory = tempfile::tempdir().unwrap();

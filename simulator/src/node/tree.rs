@@ -6,8 +6,8 @@ use gpulet_inventory::pci::PciAddress;
 
 use super::board::PCIE_WIDTHS;
 use super::description::{
-    Bridge, Device, GpuDescription, Link, NicDescription, NvSwitchDescription, OtherDescription, RootComplex,
-    VirtualFunction,
+    Bridge, Description, Device, GpuDescription, Link, NicDescription, NvSwitchDescription, OtherDescription,
+    RootComplex, VirtualFunction,
 };
 use super::problem::{Fault, Problem};
 use super::units::RootBus;
@@ -65,8 +65,8 @@ pub enum Kind {
     Other(OtherDescription),
 }
 
-/// What a function without better knowledge can do: generation 5 with 16 lanes.
-const DEFAULT_MAX: (u32, u32) = (5, 16);
+/// Lanes of a function without better knowledge.
+const DEFAULT_WIDTH: u32 = 16;
 
 /// Where the walk is.
 #[derive(Clone)]
@@ -88,21 +88,33 @@ pub(super) struct Walk<'a> {
     pub(super) functions: Vec<Function>,
     /// What is wrong.
     pub(super) problems: Vec<Problem>,
+    /// Highest generation and most lanes of what does not say its own.
+    default_max: (u32, u32),
     addresses: BTreeMap<PciAddress, String>,
     buses: BTreeMap<(u32, u8), String>,
 }
 
 impl<'a> Walk<'a> {
-    /// Lists all functions below `roots`, with what is wrong with where they are.
-    pub(super) fn through(roots: &[RootComplex], board_max: &'a dyn Fn(&str) -> Option<(u32, u32)>) -> Self {
+    /// Lists all functions of a node, with what is wrong with where they are.
+    pub(super) fn through(
+        description: &Description,
+        board_max: &'a dyn Fn(&str) -> Option<(u32, u32)>,
+    ) -> Self {
+        let generation = description.pcie_generation;
         let mut walk = Self {
             board_max,
             functions: Vec::new(),
             problems: Vec::new(),
+            default_max: (generation, DEFAULT_WIDTH),
             addresses: BTreeMap::new(),
             buses: BTreeMap::new(),
         };
-        for (index, complex) in roots.iter().enumerate() {
+        if !(1..=7).contains(&generation) {
+            walk.refuse("pcie-generation", Fault::PcieGeneration { generation });
+            // One problem is told once, not for every function.
+            walk.default_max.0 = 1;
+        }
+        for (index, complex) in description.pci.iter().enumerate() {
             walk.root(complex, format!("pci[{index}]"));
         }
         walk
@@ -145,11 +157,18 @@ impl<'a> Walk<'a> {
                 self.bridge(&upstream, above, place);
             }
             Device::Gpu(gpu) => {
-                let max = (self.board_max)(&gpu.board).unwrap_or(DEFAULT_MAX);
+                let max = (self.board_max)(&gpu.board).unwrap_or(self.default_max);
                 self.function(gpu.at, gpu.link, max, Kind::Gpu(gpu.clone()), above, place);
             }
             Device::Nic(nic) => {
-                self.function(nic.at, nic.link, DEFAULT_MAX, Kind::Nic(nic.clone()), above, place.clone());
+                self.function(
+                    nic.at,
+                    nic.link,
+                    self.default_max,
+                    Kind::Nic(nic.clone()),
+                    above,
+                    place.clone(),
+                );
                 for (index, function) in nic.virtual_functions.iter().enumerate() {
                     self.virtual_function(
                         nic,
@@ -174,13 +193,20 @@ impl<'a> Walk<'a> {
                 if other.class > 0xff_ffff {
                     self.refuse(&place, Fault::PciClass { class: other.class });
                 }
-                self.function(other.at, other.link, DEFAULT_MAX, Kind::Other(other.clone()), above, place);
+                self.function(
+                    other.at,
+                    other.link,
+                    self.default_max,
+                    Kind::Other(other.clone()),
+                    above,
+                    place,
+                );
             }
         }
     }
 
     fn bridge(&mut self, bridge: &Bridge, above: &Above, place: String) {
-        let max = self.function(bridge.at, bridge.link, DEFAULT_MAX, Kind::Bridge, above, place.clone());
+        let max = self.function(bridge.at, bridge.link, self.default_max, Kind::Bridge, above, place.clone());
         let mut below = above.clone();
         below.bridges.push(bridge.at);
         below.max = max;
@@ -222,7 +248,7 @@ impl<'a> Walk<'a> {
             ..nic.clone()
         };
         let above = Above { physical: Some(nic.at), ..above.clone() };
-        self.function(at, nic.link, DEFAULT_MAX, Kind::Nic(own), &above, place);
+        self.function(at, nic.link, self.default_max, Kind::Nic(own), &above, place);
     }
 
     /// Notes a function; answers the most that what hangs below it can have.
