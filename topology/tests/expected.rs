@@ -66,6 +66,15 @@ fn a_missing_gpu_nic_switch_and_nvswitch_are_found() {
     );
     assert!(found.iter().all(|finding| !finding.evidence.is_empty() && !finding.remedy.is_empty()));
 
+    // The buses of the other NVSwitches moved with it.
+    for (nvswitch, bus) in topology.nvswitches.iter().skip(2).zip(0xf0..) {
+        now.pci(nvswitch.pci).address.bus = bus;
+    }
+    let found = against(&before, &now);
+    let last = found.last().unwrap();
+    assert_eq!((last.reason, last.subject.as_str()), (FindingReason::NvSwitchMissing, "several"));
+    assert!(last.evidence.starts_with("4 are expected and 3 are there; not at"), "{}", last.evidence);
+
     // The whole arm with GPU 0, its NIC and their switch is gone.
     let mut now = before.clone();
     let arm = topology.gpus[0].place.path.clone().unwrap().bridges[3];
@@ -207,7 +216,8 @@ fn divergence_is_one_note_for_all_pairs_of_two_words() {
     let mut machine = machines::l40s_4x();
     machine.driver_says(|_, _| Level::Sys);
     let found = without_profile(&machine);
-    assert_eq!(words(&found), [(FindingReason::LevelDivergence, "GPU0-GPU1, GPU2-GPU3")]);
+    assert_eq!(words(&found), [(FindingReason::LevelDivergence, "NODE/SYS")]);
+    assert_eq!(found[0].evidence, "sysfs says NODE and the driver says SYS of GPU0-GPU1 and GPU2-GPU3");
     assert_eq!(found[0].severity, Severity::Note);
     // PIX and "same board" are one to nvidia-smi.
     let mut machine = machines::dgx_1v();

@@ -343,11 +343,11 @@ fn the_json_has_stable_keys() {
 fn gpus_of_a_snapshot_are_seen_as_they_are() {
     let links = vec![nvlink(0, RemoteKind::Switch, None)];
     let fabric = Fabric { state: 3, status: 0, clique_id: Some(1), cluster_uuid: None };
-    let node = snapshot::of_two(links.clone(), fabric.clone());
-    let views = GpuView::of(&node);
-    let [up, lost] = &views[..] else { panic!() };
+    let states = snapshot::of_two(links.clone(), fabric.clone());
+    let views = [&states[0], &states[1]].map(GpuView::from);
+    let [up, lost] = &views;
     assert_eq!((up.index, up.name, up.down), (0, Some("NVIDIA H100"), None));
-    assert_eq!(up.pci, node.gpus[0].gpu.pci);
+    assert_eq!(up.pci, states[0].gpu.pci);
     assert_eq!(up.nvlinks, Some(&Reading::Supported(links)));
     assert_eq!(up.fabric, Some(&Reading::Supported(fabric)));
     assert_eq!((lost.index, lost.name, lost.down), (1, None, Some("Lost")));

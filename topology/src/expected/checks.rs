@@ -70,6 +70,7 @@ fn numa_unknown(topology: &Topology, findings: &mut Vec<Finding>) {
     }
 }
 
+/// One finding for all pairs with the same two words, which are its subject.
 fn divergence(topology: &Topology, findings: &mut Vec<Finding>) {
     let mut words: Vec<(Level, Level, Vec<String>)> = Vec::new();
     for pair in topology.pairs.iter().filter(|pair| pair.diverges()) {
@@ -84,8 +85,13 @@ fn divergence(topology: &Topology, findings: &mut Vec<Finding>) {
         findings.push(finding(
             FindingReason::LevelDivergence,
             Severity::Note,
-            &couples.join(", "),
-            format!("sysfs says {}, the driver says {}", kernel.as_str(), driver.as_str()),
+            &format!("{}/{}", kernel.as_str(), driver.as_str()),
+            format!(
+                "sysfs says {} and the driver says {} of {}",
+                kernel.as_str(),
+                driver.as_str(),
+                label::list(couples)
+            ),
             "nothing: placement goes by sysfs; nvidia-smi and NCCL may show the driver's word",
         ));
     }

@@ -147,25 +147,33 @@ fn moved_nic(
     }
 }
 
-/// The kernel numbers buses anew when a card comes or goes, so only a smaller number of switches is a loss.
+/// The kernel numbers buses anew when a card comes or goes, so only a smaller number of switches is a loss. Which are
+/// lost is certain only where all others are where they were.
 fn missing_switches(
     expected: &[PciAddress],
     now: &[PciAddress],
     reason: FindingReason,
     findings: &mut Vec<Finding>,
 ) {
-    let absent: Vec<&PciAddress> = expected.iter().filter(|pci| !now.contains(pci)).collect();
+    let absent: Vec<String> =
+        expected.iter().filter(|pci| !now.contains(pci)).map(ToString::to_string).collect();
     let fewer = expected.len().saturating_sub(now.len());
-    if fewer == 0 || absent.is_empty() {
+    if fewer == 0 {
         return;
     }
-    findings.push(finding(
-        reason,
-        Severity::Fault,
-        &label::list(absent.iter().map(ToString::to_string)),
-        format!("{} are expected and {} are there", expected.len(), now.len()),
-        "look in the kernel log for PCIe errors; power-cycle the node, then have the board checked",
-    ));
+    let counts = format!("{} are expected and {} are there", expected.len(), now.len());
+    let mut lost = |subject: &str, evidence: String| {
+        let remedy =
+            "look in the kernel log for PCIe errors; power-cycle the node, then have the board checked";
+        findings.push(finding(reason, Severity::Fault, subject, evidence, remedy));
+    };
+    if absent.len() == fewer {
+        for pci in &absent {
+            lost(pci, counts.clone());
+        }
+    } else {
+        lost("several", format!("{counts}; not at their addresses: {}", label::list(absent)));
+    }
 }
 
 /// By NIC: the GPUs that reach it without a host bridge.

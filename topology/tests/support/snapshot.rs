@@ -1,4 +1,4 @@
-//! A driver's snapshot: one GPU that answers, one that is lost.
+//! GPUs as a snapshot has them: one that answers, one that is lost.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use gpulet_inventory::reading::Reading;
 use gpulet_inventory::sample::{
     Clocks, ClocksHeld, Ecc, Fabric, Pcie, Power, Sample, Temperature, Utilization,
 };
-use gpulet_inventory::snapshot::{CallStats, Condition, DownReason, Driver, DriverInfo, GpuState, NodeGpus};
+use gpulet_inventory::snapshot::{Condition, DownReason, GpuState};
 
 use super::machine::{LOST, UNSUPPORTED};
 
@@ -18,17 +18,9 @@ fn no<T>() -> Reading<T> {
     Reading::Unsupported(UNSUPPORTED)
 }
 
-pub fn of_two(links: Vec<NvLink>, fabric: Fabric) -> NodeGpus {
+pub fn of_two(links: Vec<NvLink>, fabric: Fabric) -> [GpuState; 2] {
     let up = state(0, Condition::Up, Some(sample(links, fabric)));
-    let lost = state(1, Condition::Down(DownReason::Lost(LOST)), None);
-    let driver = Driver::Up(DriverInfo {
-        driver_version: String::new(),
-        nvml_version: String::new(),
-        cuda_version: None,
-        library: String::new(),
-        epoch: 1,
-    });
-    NodeGpus { driver, gpus: vec![up, lost], calls: CallStats::default() }
+    [up, state(1, Condition::Down(DownReason::Lost(LOST)), None)]
 }
 
 #[allow(clippy::disallowed_methods, reason = "the snapshot carries an instant that nobody looks at")]
