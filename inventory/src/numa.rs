@@ -1,6 +1,5 @@
 //! NUMA nodes and sets of CPUs.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -34,39 +33,70 @@ pub struct NumaNode {
 const MAX_CPU: u32 = 65_535;
 
 /// A set of CPU (or NUMA node) numbers, written as the kernel writes lists: `0-3,8,10-11`.
+///
+/// It is kept as such a list: a set costs what its text costs, however many CPUs a range has.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct CpuSet(BTreeSet<u32>);
+pub struct CpuSet {
+    /// First and last of each range, ascending, with a gap before each but the first.
+    ranges: Vec<(u32, u32)>,
+}
 
 impl CpuSet {
     /// Whether `cpu` is in the set.
     pub fn contains(&self, cpu: u32) -> bool {
-        self.0.contains(&cpu)
+        let after = self.ranges.partition_point(|(first, _)| *first <= cpu);
+        after.checked_sub(1).and_then(|at| self.ranges.get(at)).is_some_and(|(_, last)| cpu <= *last)
     }
 
     /// How many CPUs the set has.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.ranges.iter().map(|(first, last)| (last - first) as usize + 1).sum()
     }
 
     /// Whether the set has no CPU.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.ranges.is_empty()
+    }
+
+    /// The highest number.
+    pub fn last(&self) -> Option<u32> {
+        self.ranges.last().map(|(_, last)| *last)
     }
 
     /// The numbers in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        self.0.iter().copied()
+        self.ranges.iter().flat_map(|(first, last)| *first..=*last)
     }
 
     /// Whether every CPU of this set is in `other`.
     pub fn is_subset(&self, other: &Self) -> bool {
-        self.0.is_subset(&other.0)
+        let within = |(first, last): &(u32, u32)| {
+            let after = other.ranges.partition_point(|(start, _)| start <= first);
+            let at = after.checked_sub(1).and_then(|at| other.ranges.get(at));
+            at.is_some_and(|(_, end)| last <= end)
+        };
+        self.ranges.iter().all(within)
+    }
+
+    /// Of ranges in any order, overlapping or not.
+    fn of_ranges(mut ranges: Vec<(u32, u32)>) -> Self {
+        if !ranges.is_sorted() {
+            ranges.sort_unstable();
+        }
+        ranges.dedup_by(|next, before| {
+            let joins = next.0 <= before.1.saturating_add(1);
+            if joins {
+                before.1 = before.1.max(next.1);
+            }
+            joins
+        });
+        Self { ranges }
     }
 }
 
 impl FromIterator<u32> for CpuSet {
     fn from_iter<I: IntoIterator<Item = u32>>(cpus: I) -> Self {
-        Self(cpus.into_iter().collect())
+        Self::of_ranges(cpus.into_iter().map(|cpu| (cpu, cpu)).collect())
     }
 }
 
@@ -89,50 +119,38 @@ impl FromStr for CpuSet {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let text = text.trim();
-        let mut cpus = BTreeSet::new();
         if text.is_empty() {
-            return Ok(Self(cpus));
+            return Ok(Self::default());
         }
-        // A long list that names the same CPUs over and over must not cost more than naming all of them once.
-        let mut left = MAX_CPU + 1;
-        for part in text.split(',') {
-            let refused = || ParseCpuSetError { part: part.chars().take(64).collect() };
-            let range = parse_range(part.trim()).ok_or_else(refused)?;
-            left = left.checked_sub(range.end() - range.start() + 1).ok_or_else(refused)?;
-            cpus.extend(range);
-        }
-        Ok(Self(cpus))
+        let range = |part: &str| {
+            parse_range(part.trim()).ok_or_else(|| ParseCpuSetError { part: part.chars().take(64).collect() })
+        };
+        Ok(Self::of_ranges(text.split(',').map(range).collect::<Result<_, _>>()?))
     }
 }
 
-fn parse_range(part: &str) -> Option<std::ops::RangeInclusive<u32>> {
+fn parse_range(part: &str) -> Option<(u32, u32)> {
     let number = |digits: &str| {
         let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
         plain.then(|| digits.parse::<u32>().ok()).flatten().filter(|n| *n <= MAX_CPU)
     };
     match part.split_once('-') {
-        None => number(part).map(|n| n..=n),
+        None => number(part).map(|n| (n, n)),
         Some((first, last)) => {
             let (first, last) = (number(first)?, number(last)?);
-            (first <= last).then_some(first..=last)
+            (first <= last).then_some((first, last))
         }
     }
 }
 
 impl fmt::Display for CpuSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut separator = "";
-        let mut cpus = self.0.iter().copied().peekable();
-        while let Some(first) = cpus.next() {
-            let mut last = first;
-            while let Some(next) = cpus.next_if(|next| *next == last + 1) {
-                last = next;
+        for (index, (first, last)) in self.ranges.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "," };
+            match first == last {
+                true => write!(f, "{separator}{first}")?,
+                false => write!(f, "{separator}{first}-{last}")?,
             }
-            match last - first {
-                0 => write!(f, "{separator}{first}")?,
-                _ => write!(f, "{separator}{first}-{last}")?,
-            }
-            separator = ",";
         }
         Ok(())
     }
@@ -152,6 +170,8 @@ impl<'de> Deserialize<'de> for CpuSet {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -167,7 +187,7 @@ mod tests {
 
     #[test]
     fn what_is_no_list_is_refused() {
-        for text in ["a", "1-", "-1", "3-1", "1,,2", "0-4294967295", "+1", "1-2-3", "0-65535,0-65535"] {
+        for text in ["a", "1-", "-1", "3-1", "1,,2", "0-4294967295", "+1", "1-2-3"] {
             assert!(text.parse::<CpuSet>().is_err(), "{text}");
         }
     }
@@ -176,6 +196,23 @@ mod tests {
         #[test]
         fn any_text_parses_or_is_refused(text in "[0-9,\\- a\n]{0,20}") {
             let _ = text.parse::<CpuSet>();
+        }
+
+        #[test]
+        fn it_is_the_set_of_its_numbers(
+            cpus in proptest::collection::vec(0u32..80, 0..60),
+            others in proptest::collection::vec(0u32..80, 0..90),
+        ) {
+            let (set, other): (CpuSet, CpuSet) = (cpus.iter().copied().collect(), others.iter().copied().collect());
+            let (model, other_model): (BTreeSet<u32>, BTreeSet<u32>) =
+                (cpus.iter().copied().collect(), others.into_iter().collect());
+            prop_assert_eq!(set.iter().collect::<Vec<_>>(), model.iter().copied().collect::<Vec<_>>());
+            prop_assert_eq!((set.len(), set.is_empty(), set.last()), (model.len(), model.is_empty(), model.last().copied()));
+            prop_assert!((0..90).all(|cpu| set.contains(cpu) == model.contains(&cpu)));
+            prop_assert_eq!(set.is_subset(&other), model.is_subset(&other_model));
+            // However it is written, it is the same set.
+            let text: Vec<String> = cpus.iter().map(u32::to_string).collect();
+            prop_assert_eq!(text.join(",").parse::<CpuSet>().unwrap(), set);
         }
 
         #[test]
