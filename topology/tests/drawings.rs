@@ -12,6 +12,9 @@ fn all() -> Vec<(&'static str, Topology)> {
     all.push(("dgx-2", machines::dgx_2()));
     all.push(("one wide node", one_wide_node()));
     all.push(("nothing", Machine::default()));
+    let mut unknown = machines::dgx_h100();
+    unknown.host.pci.iter_mut().for_each(|device| (device.numa_node, device.local_cpus) = (None, None));
+    all.push(("unknown", unknown));
     all.into_iter().map(|(name, machine)| (name, machine.topology())).collect()
 }
 
@@ -115,6 +118,10 @@ fn a_single_node_that_is_too_wide_is_broken_in_two() {
     let svg = svg(&one_wide_node().topology());
     assert!(svg.contains("NUMA node 0, continued"));
     assert!(rects(&svg, &["back"])[0][2] < 1300);
+    let mut machine = machines::dgx_h100();
+    machine.host.pci.iter_mut().for_each(|device| (device.numa_node, device.local_cpus) = (None, None));
+    let svg = gpulet_topology::svg(&machine.topology());
+    assert!(svg.contains("NUMA node 1") && svg.contains("NUMA node unknown, continued"));
 }
 
 #[test]

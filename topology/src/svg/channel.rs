@@ -1,6 +1,6 @@
 //! NVLinks and NVSwitches, in the channel between the rows of areas.
 
-use gpulet_inventory::topology::{NvlinkIsland, Topology};
+use gpulet_inventory::topology::{Device, NvlinkIsland, Topology};
 
 use super::canvas::{Anchor, Canvas, Rect};
 use super::place::Rows;
@@ -25,11 +25,7 @@ struct Couple {
 fn couples(topology: &Topology) -> Vec<Couple> {
     let direct = topology.pairs.iter().filter_map(|pair| {
         let nvlink = pair.nvlink.filter(|nvlink| !nvlink.through_switch)?;
-        let (gpulet_inventory::topology::Device::Gpu(a), gpulet_inventory::topology::Device::Gpu(b)) =
-            (pair.a, pair.b)
-        else {
-            return None;
-        };
+        let (Device::Gpu(a), Device::Gpu(b)) = (pair.a, pair.b) else { return None };
         Some(Couple { a, b, links: nvlink.links, asymmetric: nvlink.asymmetric.is_some() })
     });
     direct.collect()

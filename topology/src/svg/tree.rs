@@ -108,12 +108,13 @@ pub(super) fn areas(topology: &Topology) -> Vec<Area> {
     broken(areas)
 }
 
-/// A single area that is wider than a page becomes two.
+/// Where one area has all devices and is wider than a page, it becomes two.
 fn broken(mut areas: Vec<Area>) -> Vec<Area> {
-    let [area] = areas.as_mut_slice() else { return areas };
-    if area.width <= PAGE || area.roots.len() < 2 {
+    if areas.iter().filter(|area| !area.roots.is_empty()).count() != 1 {
         return areas;
     }
+    let wide = areas.iter().position(|area| area.width > PAGE && area.roots.len() > 1);
+    let Some((at, area)) = wide.and_then(|at| Some((at, areas.get_mut(at)?))) else { return areas };
     let half = side_by_side(&area.roots) / 2;
     let fits = |count: &usize| area.roots.get(..*count).is_some_and(|first| side_by_side(first) <= half);
     let upper = (2..area.roots.len()).take_while(fits).last().unwrap_or(1);
@@ -127,7 +128,7 @@ fn broken(mut areas: Vec<Area>) -> Vec<Area> {
         width: width(&roots),
         roots,
     };
-    areas.push(rest);
+    areas.insert(at + 1, rest);
     areas
 }
 
