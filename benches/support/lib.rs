@@ -33,7 +33,7 @@ pub fn snapshot(gpus: usize, links: usize) -> Snapshot {
     Snapshot {
         taken: now,
         taken_unix: Duration::from_millis(1_700_000_000_250),
-        gpus: Part::new(NodeGpus { driver: driver(), gpus: states, calls: calls() }, now),
+        gpus: Part::new(NodeGpus { driver: driver(), gpus: states, unlisted: Vec::new(), calls: calls() }, now),
         topology: Part::new(topology(gpus), now),
         process: Part::new(process(), now),
     }

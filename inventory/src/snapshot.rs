@@ -57,6 +57,8 @@ pub struct NodeGpus {
     pub driver: Driver,
     /// Its GPUs in the driver's order. Those of a driver that is gone stay, each with the reason why it is down.
     pub gpus: Vec<GpuState>,
+    /// GPUs that the open driver counts and that have not said which they are, in the driver's order.
+    pub unlisted: Vec<UnlistedGpu>,
     /// What the calls to the driver came to.
     pub calls: CallStats,
 }
@@ -139,6 +141,18 @@ pub struct GpuState {
     pub xids: BTreeMap<u32, u64>,
 }
 
+/// A GPU that the driver counts and that has no name yet: it hung, was lost or refused before it told its UUID.
+/// Once it tells, it is one of [`NodeGpus::gpus`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct UnlistedGpu {
+    /// The driver's number.
+    pub index: u32,
+    /// Where it sits, if it has told that much.
+    pub pci: Option<PciAddress>,
+    /// Why no more is known of it.
+    pub reason: DownReason,
+}
+
 /// Whether a GPU answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -181,6 +195,15 @@ pub enum DownReason {
 }
 
 impl DownReason {
+    /// The call that hangs or was refused; absent while the driver is not open.
+    pub fn call(self) -> Option<&'static str> {
+        match self {
+            Self::Lost(answer) | Self::ResetRequired(answer) | Self::Failed(answer) => Some(answer.call),
+            Self::Unresponsive { call, .. } => Some(call),
+            Self::DriverDown => None,
+        }
+    }
+
     /// The stable word for metric labels and events.
     pub fn reason(self) -> &'static str {
         match self {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex as StdMutex};
 use std::time::{Duration, Instant};
 
+use gpulet_inventory::locality::DriverLocality;
 use gpulet_inventory::snapshot::NodeGpus;
 use tokio::sync::{Mutex, broadcast};
 
@@ -45,6 +46,14 @@ impl Driver {
     /// does; a GPU that hangs costs only itself. Values of a class that is not asked for are those of the last time.
     pub async fn sample(&self, classes: Classes, now: Instant) -> NodeGpus {
         self.node.lock().await.sample(classes, now).await
+    }
+
+    /// Where the GPUs of the last sample sit, as the driver tells it; empty while the driver is not open.
+    ///
+    /// Each GPU is asked once after the driver is opened, and again only for what could not be had. Waits for a sample
+    /// that is being taken, and then at most about one deadline; a GPU that hangs has its own entries fail.
+    pub async fn locality(&self) -> DriverLocality {
+        self.node.lock().await.locality().await
     }
 
     /// Lets go of the driver: every handle, file and thread, until [`Driver::resume`]. Samples taken meanwhile say

@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 
 use crate::Options;
 use crate::events::{EventThread, Listen, Sinks};
+use crate::kernel::{Change, Kernel};
 use crate::library::Opened;
 use crate::member::Member;
 use crate::raw::library::Library;
@@ -27,8 +28,9 @@ pub(crate) struct Epoch {
     pub(crate) members: Vec<Member>,
     library: Arc<Library>,
     events: EventThread,
-    /// Version of the kernel module.
-    module: Option<String>,
+    kernel: Kernel,
+    /// How many GPUs the driver has now, once it has said.
+    counting: Option<oneshot::Receiver<u32>>,
 }
 
 /// A thread that was left behind in a call that had not returned.
@@ -67,7 +69,8 @@ impl Epoch {
         Ok(Self {
             members,
             events: EventThread::start(&opened.library, stats, sinks, options.deadline)?,
-            module: module_version(&options.host_root),
+            kernel: opened.kernel,
+            counting: None,
             info: DriverInfo {
                 driver_version: opened.driver_version,
                 nvml_version: opened.nvml_version,
@@ -96,9 +99,27 @@ impl Epoch {
         let _ = tokio::time::timeout_at(tokio::time::Instant::from_std(end), listening).await;
     }
 
-    /// Whether another kernel module is loaded than the one that was opened.
-    pub(crate) fn is_outdated(&self, host_root: &Path) -> bool {
-        differs(self.module.as_deref(), module_version(host_root).as_deref())
+    /// Why the driver must be opened anew, as far as the kernel tells.
+    pub(crate) fn change(&self, host_root: &Path) -> Option<Change> {
+        self.kernel.change(&Kernel::read(host_root))
+    }
+
+    /// Has the GPUs counted, on the event thread: that may hang, too, and no GPU is to blame for it.
+    pub(crate) fn count(&mut self) {
+        if self.counting.is_none() {
+            self.counting = Some(self.events.count());
+        }
+    }
+
+    /// Whether the driver has come to count more or fewer GPUs than when it was opened.
+    pub(crate) fn counts_differently(&mut self) -> bool {
+        match self.counting.as_mut().map(oneshot::Receiver::try_recv) {
+            None | Some(Err(oneshot::error::TryRecvError::Empty)) => false,
+            Some(counted) => {
+                self.counting = None;
+                counted.is_ok_and(|gpus| gpus as usize != self.members.len())
+            }
+        }
     }
 
     /// Whether the event thread is stuck, and in which call.
@@ -146,34 +167,4 @@ pub(crate) struct Release {
     pub(crate) busy: Vec<Abandoned>,
     /// The thread that ends the others and shuts the library down, and what resolves when it has.
     pub(crate) closer: Option<(Abandoned, oneshot::Receiver<()>)>,
-}
-
-/// The version of the kernel module, as the kernel tells it. The library's file tells nothing: packages replace it
-/// long before the module, and until then only the library that is open works.
-fn module_version(host_root: &Path) -> Option<String> {
-    std::fs::read_to_string(host_root.join("sys/module/nvidia/version")).ok()
-}
-
-/// Whether another module is loaded than before. What cannot be read tells nothing.
-fn differs(before: Option<&str>, now: Option<&str>) -> bool {
-    before.zip(now).is_some_and(|(before, now)| before != now)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn another_kernel_module_is_noticed() {
-        let root = tempfile::tempdir().unwrap();
-        assert_eq!(module_version(root.path()), None);
-        let module = root.path().join("sys/module/nvidia");
-        std::fs::create_dir_all(&module).unwrap();
-        std::fs::write(module.join("version"), "580.82.07\n").unwrap();
-        let before = module_version(root.path());
-        assert!(!differs(before.as_deref(), before.as_deref()));
-        std::fs::write(module.join("version"), "580.105.08\n").unwrap();
-        assert!(differs(before.as_deref(), module_version(root.path()).as_deref()));
-        assert!(!differs(before.as_deref(), None) && !differs(None, before.as_deref()));
-    }
 }

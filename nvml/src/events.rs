@@ -47,11 +47,13 @@ pub(crate) struct Listen {
     pub(crate) mig_generation: Arc<AtomicU64>,
 }
 
-/// GPUs to listen to from now on, and who waits until that is so.
+/// What the thread is asked for.
 #[derive(Debug)]
-struct Request {
-    gpus: Vec<Listen>,
-    done: oneshot::Sender<()>,
+enum Request {
+    /// To listen to these GPUs from now on, and to tell when that is so.
+    Listen { gpus: Vec<Listen>, done: oneshot::Sender<()> },
+    /// To count the GPUs that the driver has.
+    Count { reply: oneshot::Sender<u32> },
 }
 
 /// The thread as seen from outside.
@@ -95,8 +97,15 @@ impl EventThread {
     pub(crate) fn listen(&self, gpus: Vec<Listen>) -> oneshot::Receiver<()> {
         let (done, listening) = oneshot::channel();
         // A thread that has ended listens to nothing; that was logged when it did.
-        let _ = self.requests.send(Request { gpus, done });
+        let _ = self.requests.send(Request::Listen { gpus, done });
         listening
+    }
+
+    /// Counts the driver's GPUs. Nothing comes back where that fails or the thread has ended.
+    pub(crate) fn count(&self) -> oneshot::Receiver<u32> {
+        let (reply, counted) = oneshot::channel();
+        let _ = self.requests.send(Request::Count { reply });
+        counted
     }
 
     /// The call that it is in.
@@ -140,7 +149,7 @@ impl Listener {
                 Err(cause) => {
                     debug!(call = symbol::EVENT_WAIT.name, %cause, "waiting for events failed");
                     match requests.recv_timeout(PAUSE) {
-                        Ok(request) => self.register_all(&set, request),
+                        Ok(request) => self.serve(&set, request),
                         Err(mpsc::RecvTimeoutError::Timeout) => {}
                         Err(mpsc::RecvTimeoutError::Disconnected) => return,
                     }
@@ -170,29 +179,39 @@ impl Listener {
         Some(fresh)
     }
 
-    /// Registers GPUs that were asked for since; waits for the first. Whether to go on.
+    /// Does what was asked for since; waits for the first GPU. Whether to go on.
     fn take_requests(&mut self, set: &EventSet, requests: &mpsc::Receiver<Request>) -> bool {
-        if self.gpus.is_empty() {
+        while self.gpus.is_empty() {
             match requests.recv() {
-                Ok(request) => self.register_all(set, request),
+                Ok(request) => self.serve(set, request),
                 Err(mpsc::RecvError) => return false,
             }
         }
         loop {
             match requests.try_recv() {
-                Ok(request) => self.register_all(set, request),
+                Ok(request) => self.serve(set, request),
                 Err(mpsc::TryRecvError::Empty) => return true,
                 Err(mpsc::TryRecvError::Disconnected) => return false,
             }
         }
     }
 
-    fn register_all(&mut self, set: &EventSet, Request { gpus, done }: Request) {
-        self.missing.extend(self.gpus.len()..self.gpus.len() + gpus.len());
-        self.gpus.extend(gpus);
-        self.register_missing(set);
-        // The tick that waited may be over.
-        let _ = done.send(());
+    fn serve(&mut self, set: &EventSet, request: Request) {
+        // Whoever asked may wait no longer.
+        match request {
+            Request::Listen { gpus, done } => {
+                self.missing.extend(self.gpus.len()..self.gpus.len() + gpus.len());
+                self.gpus.extend(gpus);
+                self.register_missing(set);
+                let _ = done.send(());
+            }
+            Request::Count { reply } => {
+                self.calls.begin();
+                if let Ok(gpus) = self.calls.system(&symbol::COUNT) {
+                    let _ = reply.send(gpus);
+                }
+            }
+        }
     }
 
     /// A GPU that was lost may be back.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use gpulet_inventory::reading::Cause;
 use gpulet_inventory::snapshot::DriverDown;
 
+use crate::kernel::Kernel;
 use crate::raw::calls::Calls;
 use crate::raw::library::{Library, LoadError};
 use crate::raw::symbol;
@@ -44,6 +45,8 @@ pub(crate) struct Opened {
     pub(crate) nvml_version: String,
     pub(crate) cuda_version: Option<String>,
     pub(crate) gpus: u32,
+    /// What the kernel said just before.
+    pub(crate) kernel: Kernel,
 }
 
 /// Why the driver cannot be opened. A node without GPUs is not among these: its driver opens, with none.
@@ -170,7 +173,7 @@ pub(crate) fn open(
             continue;
         }
         match Library::open(candidate.as_os_str(), tracker) {
-            Ok(library) => return describe(library, candidate, tracker, stats),
+            Ok(library) => return describe(library, candidate, options, tracker, stats),
             Err(LoadError::Loader(why)) if is_absent(&why, candidate) => {}
             Err(LoadError::Loader(why)) => {
                 closest.get_or_insert(OpenError::LibraryUnusable { path: candidate.clone(), why });
@@ -204,6 +207,7 @@ fn is_absent(why: &str, candidate: &Path) -> bool {
 fn describe(
     library: Library,
     candidate: &Path,
+    options: &Options,
     tracker: &Arc<Tracker>,
     stats: &Arc<Stats>,
 ) -> Result<Opened, OpenError> {
@@ -217,9 +221,11 @@ fn describe(
     let driver_version = calls.system_text(version).map_err(fail(version.name))?;
     let nvml_version = calls.system_text(&symbol::NVML_VERSION).map_err(fail(symbol::NVML_VERSION.name))?;
     let cuda_version = calls.system(&symbol::CUDA_VERSION).ok().and_then(cuda_version);
+    // Before counting, so that a GPU that comes now is noticed; initialising may have loaded the module.
+    let kernel = Kernel::read(&options.host_root);
     let gpus = calls.system(&symbol::COUNT).map_err(fail(symbol::COUNT.name))?;
     let path = loaded_path(candidate);
-    Ok(Opened { library, path, driver_version, nvml_version, cuda_version, gpus })
+    Ok(Opened { library, path, driver_version, nvml_version, cuda_version, gpus, kernel })
 }
 
 fn refused(path: PathBuf, call: &'static str, cause: Cause) -> OpenError {

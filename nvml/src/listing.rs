@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use gpulet_inventory::gpu::GpuUuid;
 use gpulet_inventory::reading::{Answer, Cause};
-use gpulet_inventory::snapshot::{Condition, DownReason, GpuState};
+use gpulet_inventory::snapshot::{Condition, DownReason, GpuState, UnlistedGpu};
 
 use crate::code::{self, down_reason};
 use crate::member::{Seen, Status};
@@ -16,7 +16,7 @@ use crate::raw::symbol;
 pub(crate) type Xids = BTreeMap<GpuUuid, BTreeMap<u32, u64>>;
 
 /// GPUs of an open driver, in its order. One that has not said what it is keeps the identity that its number had
-/// before, if no other has that now; one that is not known from before either cannot be named and is left out.
+/// before, if no other has that now; one that is not known from before either is told of by [`unlisted`].
 pub(crate) fn of_epoch<'a>(
     seen: impl Iterator<Item = &'a Seen> + Clone,
     before: &[GpuState],
@@ -35,14 +35,7 @@ pub(crate) fn of_epoch<'a>(
                 before.iter().find(|state| state.gpu.uuid == gpu.uuid).map(|state| state.sampled);
             let (condition, sample) = match &seen.status {
                 Status::Up(sample) => (Condition::Up, Some(Arc::clone(sample))),
-                Status::Refused(answer) => (Condition::Down(down_reason(*answer)), None),
-                Status::Stuck { call, since } => {
-                    (Condition::Down(DownReason::Unresponsive { call, since: *since }), None)
-                }
-                Status::NotYet => {
-                    let late = Answer { call: symbol::HANDLE.name, cause: Cause::TimedOut };
-                    (Condition::Down(DownReason::Failed(late)), None)
-                }
+                down => (Condition::Down(why_down(down)), None),
             };
             Some(GpuState {
                 sampled: if sample.is_some() { seen.asked } else { last_heard.unwrap_or(now) },
@@ -54,6 +47,25 @@ pub(crate) fn of_epoch<'a>(
             })
         })
         .collect()
+}
+
+/// GPUs of an open driver that are not among those listed, in its order.
+pub(crate) fn unlisted<'a>(seen: impl Iterator<Item = &'a Seen>, listed: &[GpuState]) -> Vec<UnlistedGpu> {
+    let is_listed = |seen: &&Seen| listed.iter().any(|state| state.gpu.index == seen.index);
+    seen.filter(|seen| !is_listed(seen))
+        .map(|seen| UnlistedGpu { index: seen.index, pci: seen.pci, reason: why_down(&seen.status) })
+        .collect()
+}
+
+/// Why there are no readings. That there are some is said elsewhere.
+fn why_down(status: &Status) -> DownReason {
+    match status {
+        Status::Refused(answer) => down_reason(*answer),
+        Status::Stuck { call, since } => DownReason::Unresponsive { call, since: *since },
+        Status::NotYet | Status::Up(_) => {
+            DownReason::Failed(Answer { call: symbol::HANDLE.name, cause: Cause::TimedOut })
+        }
+    }
 }
 
 /// The GPUs known from before, while the driver is not open.
@@ -123,7 +135,7 @@ mod tests {
     }
 
     fn seen(index: u32, gpu: Option<Arc<Gpu>>, status: Status, now: Instant) -> Seen {
-        Seen { index, gpu, status, asked: now, took: Duration::from_millis(1) }
+        Seen { index, pci: None, gpu, status, asked: now, took: Duration::from_millis(1) }
     }
 
     fn names(states: &[GpuState]) -> Vec<(u32, Option<&'static str>)> {
@@ -168,7 +180,13 @@ mod tests {
         let before = of_epoch(first.iter(), &[], &Xids::new(), now);
         // The driver numbers anew: what was 1 is 0 now, and the other one cannot be taken.
         let second = [seen(0, Some(gpu(0, 11)), refused(999), now), seen(1, None, refused(15), now)];
-        assert_eq!(names(&of_epoch(second.iter(), &before, &Xids::new(), now)), [(0, Some("Failed"))]);
+        let after = of_epoch(second.iter(), &before, &Xids::new(), now);
+        assert_eq!(names(&after), [(0, Some("Failed"))]);
+        let unlisted = unlisted(second.iter(), &after);
+        assert_eq!(
+            unlisted.iter().map(|gpu| (gpu.index, gpu.reason.reason())).collect::<Vec<_>>(),
+            [(1, "Lost")]
+        );
     }
 
     #[test]

@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gpulet_inventory::gpu::{Gpu, GpuUuid};
+use gpulet_inventory::pci::PciAddress;
 use gpulet_inventory::reading::{Answer, Cause};
 use gpulet_inventory::sample::Sample;
-use tracing::{error, warn};
+use tracing::error;
 
 use crate::Classes;
 use crate::raw::handle::Device;
 use crate::raw::symbol;
+use crate::read::locality::{GpuAnswers, Peer};
 use crate::worker::{Progress, Report, Worker};
 
 /// How a GPU is.
@@ -36,6 +38,8 @@ pub(crate) enum Status {
 pub(crate) struct Seen {
     /// The driver's number.
     pub(crate) index: u32,
+    /// Where it sits, once it said so.
+    pub(crate) pci: Option<PciAddress>,
     /// What it is, once it said so.
     pub(crate) gpu: Option<Arc<Gpu>>,
     /// How it is.
@@ -53,6 +57,8 @@ pub(crate) struct Member {
     pub(crate) seen: Seen,
     /// Its handle, once it was taken.
     pub(crate) device: Option<Device>,
+    /// Where it sits and how near the others are, as far as it was asked.
+    pub(crate) locality: Option<GpuAnswers>,
     /// Whether the event thread knows of it.
     pub(crate) listened_to: bool,
 }
@@ -60,22 +66,65 @@ pub(crate) struct Member {
 impl Member {
     /// Nothing known yet.
     pub(crate) fn new(worker: Worker, now: Instant) -> Self {
-        let seen =
-            Seen { index: worker.index, gpu: None, status: Status::NotYet, asked: now, took: Duration::ZERO };
-        Self { worker, seen, device: None, listened_to: false }
+        let seen = Seen {
+            index: worker.index,
+            pci: None,
+            gpu: None,
+            status: Status::NotYet,
+            asked: now,
+            took: Duration::ZERO,
+        };
+        Self { worker, seen, device: None, locality: None, listened_to: false }
     }
 
     /// Starts a round unless one is going on, and takes what a late one brought.
     pub(crate) fn ask(&mut self, classes: Classes, now: Instant) {
+        self.take_late();
+        self.worker.ask(classes, now);
+    }
+
+    /// Takes what came since it was last waited for.
+    fn take_late(&mut self) {
         if let Some(report) = self.worker.take_late() {
             self.take_report(report);
         }
-        self.worker.ask(classes, now);
+        if let Some(answers) = self.worker.take_late_locality() {
+            self.locality = Some(answers);
+        }
+    }
+
+    /// Asks where it sits and how near the peers are, as far as that is not known. One that does not know itself yet,
+    /// or has something else to do, is not asked.
+    pub(crate) fn ask_locality(&mut self, peers: Vec<Peer>, now: Instant) {
+        self.take_late();
+        let known = self.locality.as_ref();
+        if self.device.is_none() || known.is_some_and(|known| known.is_settled(&peers)) {
+            return;
+        }
+        let known = known.cloned().unwrap_or_else(|| GpuAnswers::none(Cause::NotOpen));
+        self.worker.ask_locality(known, peers, now);
+    }
+
+    /// Waits for that.
+    pub(crate) async fn wait_locality(&mut self, deadline: Duration, end: Instant) {
+        match self.worker.wait_locality(deadline, end).await {
+            Some(Progress::Done(answers)) => self.locality = Some(answers),
+            Some(Progress::Overdue { call, since }) => self.seen.status = Status::Stuck { call, since },
+            Some(Progress::Slow | Progress::Died) | None => {}
+        }
+    }
+
+    /// It as a peer of others, unless a call to it hangs: they would hang as well.
+    pub(crate) fn as_peer(&self, deadline: Duration) -> Option<Peer> {
+        let device = self.device.filter(|_| self.worker.overdue(deadline).is_none())?;
+        Some(Peer { index: self.seen.index, device })
     }
 
     /// Waits for the round.
     pub(crate) async fn wait(&mut self, deadline: Duration, end: Instant) {
-        match self.worker.wait(deadline, end).await {
+        let progress = self.worker.wait(deadline, end).await;
+        self.seen.pci = self.worker.place.get().copied();
+        match progress {
             Some(Progress::Done(report)) => self.take_report(report),
             Some(Progress::Overdue { call, since }) => self.seen.status = Status::Stuck { call, since },
             Some(Progress::Died) => {
@@ -91,9 +140,6 @@ impl Member {
     }
 
     fn take_report(&mut self, Report { gpu, outcome, asked, took }: Report) {
-        if let (None, Status::NotYet, Err(answer)) = (&gpu, &self.seen.status, &outcome) {
-            warn!(gpu = self.seen.index, %answer, "a GPU that does not say which one it is");
-        }
         if let Some((gpu, device)) = gpu {
             self.seen.gpu = Some(gpu);
             self.device = Some(device);

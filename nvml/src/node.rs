@@ -6,18 +6,21 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gpulet_inventory::snapshot::{Driver, DriverDown, DriverInfo, GpuState, NodeGpus};
+use gpulet_inventory::locality::DriverLocality;
+use gpulet_inventory::snapshot::{Driver, DriverDown, DriverInfo, GpuState, NodeGpus, UnlistedGpu};
 use tracing::{info, warn};
 
 use crate::epoch::{Abandoned, Epoch, Release};
 use crate::events::Sinks;
+use crate::kernel::Change;
 use crate::library::{OpenError, Opened};
-use crate::listing;
+use crate::locality::{self, Listed};
 use crate::member::{Member, Status};
 use crate::opening::Opening;
+use crate::read::locality::Peer;
 use crate::session::{Command, Event, Session};
 use crate::stats::Stats;
-use crate::{Classes, Options, QuiesceError, StuckCall};
+use crate::{Classes, Options, QuiesceError, StuckCall, listing};
 
 /// What a thread is in that is in no call just now.
 const BETWEEN: &str = "between two calls";
@@ -35,6 +38,7 @@ pub(crate) struct Node {
     /// Why the driver is not open, while it is not.
     down: DriverDown,
     gpus: Vec<GpuState>,
+    unlisted: Vec<UnlistedGpu>,
 }
 
 impl Node {
@@ -55,6 +59,7 @@ impl Node {
             abandoned: Vec::new(),
             down,
             gpus: Vec::new(),
+            unlisted: Vec::new(),
         }
     }
 
@@ -63,13 +68,12 @@ impl Node {
         // A little more than a deadline, so that a call that was made at once and hangs is seen to.
         let end = Instant::now() + self.options.deadline + self.options.deadline / 8;
         self.abandoned.retain(|thread| !thread.has_ended());
-        let outdated = classes.slow
-            && self.epoch.as_ref().is_some_and(|epoch| epoch.is_outdated(&self.options.host_root));
+        let change = self.change(classes);
         let mut command = self.session.step(Event::Tick, now);
-        if outdated {
+        if let Some(change) = change {
             command = self.session.step(Event::Gone, now);
             if command == Command::Reopen {
-                info!("another driver is loaded than the one that was opened; opening it anew");
+                info!("{}; opening it anew", change.what());
             }
         }
         if command == Command::Nothing && self.session.is_opening() && self.opening.is_none() {
@@ -92,8 +96,37 @@ impl Node {
         NodeGpus {
             driver: self.driver(),
             gpus: self.gpus.clone(),
+            unlisted: self.unlisted.clone(),
             calls: self.stats.snapshot(self.stuck_threads()),
         }
+    }
+
+    /// Why the driver must be opened anew though it answers. The kernel is asked with the slow values; the driver's own
+    /// count was, too, and its answer is looked at as soon as it is there.
+    fn change(&mut self, classes: Classes) -> Option<Change> {
+        let epoch = self.epoch.as_mut()?;
+        let told = if classes.slow { epoch.change(&self.options.host_root) } else { None };
+        told.or_else(|| epoch.counts_differently().then_some(Change::Gpus))
+    }
+
+    /// Where the GPUs of the last sample sit, as the driver tells it.
+    pub(crate) async fn locality(&mut self) -> DriverLocality {
+        let now = Instant::now();
+        let (deadline, end) = (self.options.deadline, now + self.options.deadline);
+        let Some(epoch) = &mut self.epoch else { return DriverLocality::default() };
+        let peers: Vec<Peer> = epoch.members.iter().filter_map(|member| member.as_peer(deadline)).collect();
+        for member in &mut epoch.members {
+            let after = peers.iter().filter(|peer| peer.index > member.seen.index);
+            member.ask_locality(after.copied().collect(), now);
+        }
+        for member in &mut epoch.members {
+            member.wait_locality(deadline, end).await;
+        }
+        let listed = self.gpus.iter().filter_map(|state| {
+            let member = epoch.members.iter().find(|member| member.seen.index == state.gpu.index)?;
+            Some(Listed { uuid: &state.gpu.uuid, seen: &member.seen, answers: member.locality.as_ref() })
+        });
+        locality::of_epoch(&listed.collect::<Vec<_>>())
     }
 
     /// Lets go of everything, or says what prevents it.
@@ -104,6 +137,7 @@ impl Node {
         if let Some(epoch) = &mut self.epoch {
             for member in &mut epoch.members {
                 member.wait(self.options.deadline, end).await;
+                member.wait_locality(self.options.deadline, end).await;
             }
         }
         self.abandoned.retain(|thread| !thread.has_ended());
@@ -195,6 +229,9 @@ impl Node {
             healthy |= matches!(member.seen.status, Status::Up(_));
         }
         epoch.listen(end).await;
+        if classes.slow {
+            epoch.count();
+        }
         if healthy {
             self.session.step(Event::Healthy, now);
         }
@@ -209,11 +246,14 @@ impl Node {
     /// Puts the list of GPUs together.
     fn list(&mut self, now: Instant) {
         let xids = crate::lock::lock(&self.sinks.xids).clone();
-        self.gpus = match &self.epoch {
+        (self.gpus, self.unlisted) = match &self.epoch {
             Some(epoch) => {
-                listing::of_epoch(epoch.members.iter().map(|member| &member.seen), &self.gpus, &xids, now)
+                let seen = epoch.members.iter().map(|member| &member.seen);
+                let listed = listing::of_epoch(seen.clone(), &self.gpus, &xids, now);
+                let unlisted = listing::unlisted(seen, &listed);
+                (listed, unlisted)
             }
-            None => listing::of_no_driver(&self.gpus, &xids),
+            None => (listing::of_no_driver(&self.gpus, &xids), Vec::new()),
         };
     }
 

@@ -9,6 +9,7 @@ pub(crate) mod fast;
 pub(crate) mod fields;
 pub(crate) mod identity;
 pub(crate) mod links;
+pub(crate) mod locality;
 pub(crate) mod memory;
 pub(crate) mod mig;
 pub(crate) mod processes;

@@ -1,9 +1,10 @@
 //! Everything that one worker knows about its GPU from one tick to the next.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use gpulet_inventory::gpu::Gpu;
+use gpulet_inventory::pci::PciAddress;
 use gpulet_inventory::reading::Answer;
 use gpulet_inventory::sample::Sample;
 
@@ -13,6 +14,7 @@ use crate::raw::calls::Calls;
 use crate::raw::handle::Device;
 use crate::raw::symbol;
 use crate::read::fast::{Fast, FastReader};
+use crate::read::locality::{GpuAnswers, Peer};
 use crate::read::slow::{Slow, SlowReader};
 use crate::read::{Asked, identity};
 
@@ -21,6 +23,7 @@ pub(crate) struct Reader {
     index: u32,
     device: Device,
     gpu: Arc<Gpu>,
+    place: Arc<OnceLock<PciAddress>>,
     capabilities: Capabilities,
     fast: FastReader,
     slow: SlowReader,
@@ -29,7 +32,7 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Takes the GPU of that number and reads what it is.
+    /// Takes the GPU of that number and reads what it is; `place` gets its address even if no more can be had.
     ///
     /// # Errors
     /// What the driver said when it did not give the GPU or did not say which one it is.
@@ -37,15 +40,18 @@ impl Reader {
         calls: &Calls,
         index: u32,
         driver_version: &str,
+        place: &Arc<OnceLock<PciAddress>>,
         now: Instant,
     ) -> Result<Self, Answer> {
         let device = calls.device(index).map_err(|cause| Answer { call: symbol::HANDLE.name, cause })?;
         let mut capabilities = Capabilities::default();
-        let gpu = identity::read(&mut Asked { calls, device, capabilities: &mut capabilities, now }, index)?;
+        let asked = &mut Asked { calls, device, capabilities: &mut capabilities, now };
+        let gpu = identity::read(asked, index, place)?;
         Ok(Self {
             index,
             device,
             gpu: Arc::new(gpu),
+            place: Arc::clone(place),
             capabilities,
             fast: FastReader::new(driver_version),
             slow: SlowReader::new(),
@@ -62,6 +68,12 @@ impl Reader {
     /// Its handle.
     pub(crate) fn device(&self) -> Device {
         self.device
+    }
+
+    /// Completes what is known of where it sits.
+    pub(crate) fn locality(&mut self, calls: &Calls, known: &mut GpuAnswers, peers: &[Peer], now: Instant) {
+        let capabilities = &mut self.capabilities;
+        known.complete(&mut Asked { calls, device: self.device, capabilities, now }, peers);
     }
 
     /// Reads the classes that are asked for (all, the first time); the rest is that of the last time.
@@ -84,7 +96,7 @@ impl Reader {
         let slow_due = classes.slow || self.last.is_none();
         let asked = &mut Asked { calls, device: self.device, capabilities: &mut self.capabilities, now };
         if slow_due && identity::is_incomplete(&self.gpu) {
-            self.gpu = Arc::new(identity::read(asked, self.index)?);
+            self.gpu = Arc::new(identity::read(asked, self.index, &self.place)?);
         }
         let (fast, slow) = match self.last.take() {
             None => (self.fast.read(asked), self.slow.read(asked)),

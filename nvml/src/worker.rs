@@ -1,22 +1,25 @@
 //! One thread per GPU: a call that never returns costs that GPU and this thread, nothing else.
 
+mod thread;
+
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc;
-use std::thread::{self, JoinHandle};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock, mpsc};
+use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use gpulet_inventory::gpu::Gpu;
+use gpulet_inventory::pci::PciAddress;
 use gpulet_inventory::reading::Answer;
 use gpulet_inventory::sample::Sample;
 use tokio::sync::oneshot;
 
+use self::thread::{Job, Thread};
 use crate::Classes;
 use crate::raw::calls::Calls;
 use crate::raw::handle::Device;
 use crate::raw::library::Library;
-use crate::reader::Reader;
+use crate::read::locality::{GpuAnswers, Peer};
 use crate::stats::Stats;
 use crate::tracker::{Running, Tracker};
 
@@ -33,13 +36,6 @@ pub(crate) struct Report {
     pub(crate) took: Duration,
 }
 
-struct Job {
-    classes: Classes,
-    now: Instant,
-    sent: Instant,
-    reply: oneshot::Sender<Report>,
-}
-
 /// A worker as seen from outside.
 #[derive(Debug)]
 pub(crate) struct Worker {
@@ -47,34 +43,29 @@ pub(crate) struct Worker {
     pub(crate) index: u32,
     /// Counts the changes of the MIG configuration that the driver told of.
     pub(crate) mig_generation: Arc<AtomicU64>,
+    /// Where the GPU sits, once it has told.
+    pub(crate) place: Arc<OnceLock<PciAddress>>,
     tracker: Arc<Tracker>,
     jobs: mpsc::Sender<Job>,
     thread: JoinHandle<()>,
-    pending: Option<Pending>,
+    round: Option<Pending<Report>>,
+    locality: Option<Pending<GpuAnswers>>,
 }
 
 #[derive(Debug)]
-struct Pending {
-    reply: oneshot::Receiver<Report>,
+struct Pending<T> {
+    reply: oneshot::Receiver<T>,
     sent: Instant,
-}
-
-impl Pending {
-    /// The call that has not returned in time: one call longer than `deadline`, or the round longer than two.
-    fn overdue(&self, tracker: &Tracker, deadline: Duration) -> Option<Running> {
-        let round = self.sent.elapsed() >= deadline * 2;
-        tracker.running().filter(|running| round || running.elapsed() >= deadline)
-    }
 }
 
 /// What a worker is doing, after waiting for it.
 #[derive(Debug)]
-pub(crate) enum Progress {
-    /// The round is over.
-    Done(Report),
+pub(crate) enum Progress<T> {
+    /// The job is done.
+    Done(T),
     /// It goes on, and each call returns in time.
     Slow,
-    /// A call has not returned in time, or the round as a whole takes far too long.
+    /// A call has not returned in time, or the job as a whole takes far too long.
     Overdue {
         /// The call.
         call: &'static str,
@@ -83,6 +74,59 @@ pub(crate) enum Progress {
     },
     /// The thread is gone without a report; that is a fault of this program.
     Died,
+}
+
+impl<T> Pending<T> {
+    fn new() -> (oneshot::Sender<T>, Self) {
+        let (sender, reply) = oneshot::channel();
+        (sender, Self { reply, sent: Instant::now() })
+    }
+
+    /// The call that has not returned in time: one call longer than `deadline`, or the job longer than two.
+    fn overdue(&self, tracker: &Tracker, deadline: Duration) -> Option<Running> {
+        let job = self.sent.elapsed() >= deadline * 2;
+        tracker.running().filter(|running| job || running.elapsed() >= deadline)
+    }
+
+    /// Waits until `end`, but no longer than one call may take.
+    async fn wait(&mut self, tracker: &Tracker, deadline: Duration, end: Instant) -> Progress<T> {
+        loop {
+            let call_ends = tracker.running().map_or(end, |running| running.started + deadline);
+            let until = tokio::time::Instant::from_std(call_ends.min(end));
+            match tokio::time::timeout_at(until, &mut self.reply).await {
+                Ok(Ok(reply)) => return Progress::Done(reply),
+                Ok(Err(_)) => return Progress::Died,
+                Err(_) => {}
+            }
+            if let Some(running) = self.overdue(tracker, deadline) {
+                return Progress::Overdue { call: running.call, since: running.elapsed() };
+            }
+            if Instant::now() >= end {
+                return Progress::Slow;
+            }
+        }
+    }
+}
+
+/// Waits for a job that was asked for, and forgets it when it is over.
+async fn wait<T>(
+    job: &mut Option<Pending<T>>,
+    tracker: &Tracker,
+    deadline: Duration,
+    end: Instant,
+) -> Option<Progress<T>> {
+    let progress = job.as_mut()?.wait(tracker, deadline, end).await;
+    if matches!(progress, Progress::Done(_) | Progress::Died) {
+        *job = None;
+    }
+    Some(progress)
+}
+
+/// Takes the reply of a job that ended since it was last waited for.
+fn take_late<T>(job: &mut Option<Pending<T>>) -> Option<T> {
+    let reply = job.as_mut()?.reply.try_recv().ok()?;
+    *job = None;
+    Some(reply)
 }
 
 impl Worker {
@@ -97,107 +141,83 @@ impl Worker {
         driver_version: &Arc<str>,
     ) -> io::Result<Self> {
         let tracker = Arc::new(Tracker::default());
-        let mig_generation = Arc::new(AtomicU64::new(0));
-        let calls = Calls::new(Arc::clone(library), Arc::clone(&tracker), Arc::clone(stats));
-        let (jobs, rounds) = mpsc::channel();
-        let (version, generation) = (Arc::clone(driver_version), Arc::clone(&mig_generation));
-        let thread = thread::Builder::new()
-            .name(format!("gpu-{index}"))
-            .spawn(move || serve(&calls, index, &version, &generation, &rounds))?;
-        Ok(Self { index, mig_generation, tracker, jobs, thread, pending: None })
+        let inside = Thread {
+            calls: Calls::new(Arc::clone(library), Arc::clone(&tracker), Arc::clone(stats)),
+            index,
+            driver_version: Arc::clone(driver_version),
+            mig_generation: Arc::default(),
+            place: Arc::default(),
+            reader: None,
+        };
+        let (mig_generation, place) = (Arc::clone(&inside.mig_generation), Arc::clone(&inside.place));
+        let (jobs, receiver) = mpsc::channel();
+        let thread = Builder::new().name(format!("gpu-{index}")).spawn(move || inside.run(&receiver))?;
+        Ok(Self { index, mig_generation, place, tracker, jobs, thread, round: None, locality: None })
     }
 
     /// Asks for a round, unless one is still going on.
     pub(crate) fn ask(&mut self, classes: Classes, now: Instant) {
-        if self.pending.is_some() {
+        if self.round.is_some() {
             return;
         }
-        let (reply, receiver) = oneshot::channel();
-        let sent = Instant::now();
+        let (reply, pending) = Pending::new();
         // A thread that died drops the reply, which is noticed when it is waited for.
-        let _ = self.jobs.send(Job { classes, now, sent, reply });
-        self.pending = Some(Pending { reply: receiver, sent });
+        let _ = self.jobs.send(Job::Round { classes, now, sent: pending.sent, reply });
+        self.round = Some(pending);
     }
 
     /// Takes the report of a round that ended since it was last waited for.
     pub(crate) fn take_late(&mut self) -> Option<Report> {
-        let report = self.pending.as_mut()?.reply.try_recv().ok()?;
-        self.pending = None;
-        Some(report)
+        take_late(&mut self.round)
     }
 
     /// Waits for the round until `end`, but no longer than one call may take.
-    pub(crate) async fn wait(&mut self, deadline: Duration, end: Instant) -> Option<Progress> {
-        let pending = self.pending.as_mut()?;
-        loop {
-            let running = self.tracker.running();
-            let call_ends = running.map_or(end, |running| running.started + deadline);
-            let until = tokio::time::Instant::from_std(call_ends.min(end));
-            match tokio::time::timeout_at(until, &mut pending.reply).await {
-                Ok(Ok(report)) => {
-                    self.pending = None;
-                    return Some(Progress::Done(report));
-                }
-                Ok(Err(_)) => {
-                    self.pending = None;
-                    return Some(Progress::Died);
-                }
-                Err(_) => {}
-            }
-            if let Some(running) = pending.overdue(&self.tracker, deadline) {
-                return Some(Progress::Overdue { call: running.call, since: running.elapsed() });
-            }
-            if Instant::now() >= end {
-                return Some(Progress::Slow);
-            }
+    pub(crate) async fn wait(&mut self, deadline: Duration, end: Instant) -> Option<Progress<Report>> {
+        wait(&mut self.round, &self.tracker, deadline, end).await
+    }
+
+    /// Asks where the GPU sits, unless the worker has something to do already.
+    pub(crate) fn ask_locality(&mut self, known: GpuAnswers, peers: Vec<Peer>, now: Instant) {
+        if self.is_busy() {
+            return;
         }
+        let (reply, pending) = Pending::new();
+        let _ = self.jobs.send(Job::Locality { known, peers, now, reply });
+        self.locality = Some(pending);
+    }
+
+    /// Takes answers that came since they were last waited for.
+    pub(crate) fn take_late_locality(&mut self) -> Option<GpuAnswers> {
+        take_late(&mut self.locality)
+    }
+
+    /// Waits for what [`Worker::ask_locality`] asked for, as long as for a round.
+    pub(crate) async fn wait_locality(
+        &mut self,
+        deadline: Duration,
+        end: Instant,
+    ) -> Option<Progress<GpuAnswers>> {
+        wait(&mut self.locality, &self.tracker, deadline, end).await
     }
 
     /// The call that has not returned in time.
     pub(crate) fn overdue(&self, deadline: Duration) -> Option<Running> {
-        self.pending.as_ref()?.overdue(&self.tracker, deadline)
+        let round = self.round.as_ref().and_then(|round| round.overdue(&self.tracker, deadline));
+        round.or_else(|| self.locality.as_ref().and_then(|asked| asked.overdue(&self.tracker, deadline)))
     }
 
     /// The call that is running now.
     pub(crate) fn running(&self) -> Option<Running> {
-        self.pending.as_ref().and_then(|_| self.tracker.running())
+        if self.is_busy() { self.tracker.running() } else { None }
     }
 
-    /// Whether a round is going on.
+    /// Whether it has something to do.
     pub(crate) fn is_busy(&self) -> bool {
-        self.pending.is_some()
+        self.round.is_some() || self.locality.is_some()
     }
 
     /// Lets the thread end after its present call. Whoever wants to know when joins it.
     pub(crate) fn dismiss(self) -> (JoinHandle<()>, Arc<Tracker>) {
         (self.thread, self.tracker)
     }
-}
-
-/// The thread's life: one round after the other until no one can ask any more.
-fn serve(calls: &Calls, index: u32, version: &str, generation: &AtomicU64, rounds: &mpsc::Receiver<Job>) {
-    let mut reader = None;
-    while let Ok(Job { classes, now, sent, reply }) = rounds.recv() {
-        calls.begin();
-        let outcome = round(calls, &mut reader, index, version, generation, classes, now);
-        let gpu = reader.as_ref().map(|reader| (Arc::clone(reader.gpu()), reader.device()));
-        // No one may be waiting any more, when the driver is being let go of.
-        let _ = reply.send(Report { gpu, outcome: outcome.map(Arc::new), asked: now, took: sent.elapsed() });
-    }
-}
-
-fn round(
-    calls: &Calls,
-    reader: &mut Option<Reader>,
-    index: u32,
-    version: &str,
-    generation: &AtomicU64,
-    classes: Classes,
-    now: Instant,
-) -> Result<Sample, Answer> {
-    let opened = match reader.take() {
-        Some(opened) => opened,
-        None => Reader::open(calls, index, version, now)?,
-    };
-    reader.insert(opened).sample(calls, classes, generation.load(Ordering::Acquire), now)
 }

@@ -3,16 +3,17 @@
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
-use std::ffi::{c_char, c_int};
+use std::ffi::{c_char, c_int, c_ulong};
 use std::sync::Arc;
 
+use gpulet_inventory::numa::CpuSet;
 use gpulet_inventory::reading::{Answer, Cause};
 use nvml_wrapper_sys::bindings as sys;
 
 use super::handle::{ComputeInstance, Device, GpuInstance, Handle};
 use super::library::Library;
 use super::plain::{self, Plain};
-use super::symbol::{self, Get, GetAt, GetTwo, List, ListAt, Symbol, Text};
+use super::symbol::{self, Get, GetAt, GetTwo, List, ListAt, SetWithin, Symbol, Text};
 use crate::code::{self, is_fatal};
 use crate::stats::Stats;
 use crate::tracker::Tracker;
@@ -23,6 +24,10 @@ const TEXT: usize = 128;
 const LIST: usize = 16;
 /// A list that grows between two calls is asked for again this often.
 const LIST_ATTEMPTS: usize = 4;
+/// CPUs that a mask has room for at first: the kernel's own limit (`NR_CPUS`).
+const MASK: usize = 8192;
+/// Most CPUs that a mask is given room for.
+const LARGEST_MASK: usize = 65_536;
 
 /// How one thread calls the driver.
 #[derive(Debug)]
@@ -216,6 +221,40 @@ impl Calls {
         Ok(entries)
     }
 
+    /// A set of CPUs or NUMA nodes, within the scope of a NUMA node.
+    pub(crate) fn set_within_node<H: Handle>(
+        &self,
+        symbol: &Symbol<SetWithin<H::Raw>>,
+        handle: H,
+    ) -> Result<CpuSet, Cause> {
+        let scope = sys::NVML_AFFINITY_SCOPE_NODE;
+        mask(|count, words| {
+            // SAFETY: the handle came from this library, and the function writes at most `count` words to `words`,
+            // which has as many.
+            self.call(symbol, |function| unsafe { function(handle.raw(), count, words, scope) })
+        })
+    }
+
+    /// A set of CPUs, within the one scope that the function has.
+    pub(crate) fn set<H: Handle>(
+        &self,
+        symbol: &Symbol<unsafe extern "C" fn(H::Raw, u32, *mut c_ulong) -> u32>,
+        handle: H,
+    ) -> Result<CpuSet, Cause> {
+        mask(|count, words| {
+            // SAFETY: as in `set_within_node`.
+            self.call(symbol, |function| unsafe { function(handle.raw(), count, words) })
+        })
+    }
+
+    /// How near two GPUs are, as `nvmlGpuTopologyLevel_t`.
+    pub(crate) fn common_ancestor(&self, one: Device, other: Device) -> Result<u32, Cause> {
+        let mut level = 0;
+        // SAFETY: both handles came from this library, and the function writes one number to a valid pointer to one.
+        self.call(&symbol::COMMON_ANCESTOR, |f| unsafe { f(one.raw(), other.raw(), &mut level) })?;
+        Ok(level)
+    }
+
     /// The GPU instances of one profile, of which there can be `most` by what the profile says.
     pub(crate) fn gpu_instances(
         &self,
@@ -321,6 +360,20 @@ fn room<T>(most: u32) -> Vec<*mut T> {
     vec![std::ptr::null_mut(); (most as usize).max(LIST)]
 }
 
+/// Asks for a bit mask in words of the machine, with more room if it does not fit.
+fn mask(mut call: impl FnMut(u32, *mut c_ulong) -> Result<(), Cause>) -> Result<CpuSet, Cause> {
+    let mut room = MASK;
+    loop {
+        let mut words = vec![0; room / c_ulong::BITS as usize];
+        let count = u32::try_from(words.len()).map_err(|_| Cause::Code(code::INVALID_ARGUMENT))?;
+        match call(count, words.as_mut_ptr()) {
+            Ok(()) => return Ok(plain::members(&words)),
+            Err(Cause::Code(code::INSUFFICIENT_SIZE)) if room < LARGEST_MASK => room *= 2,
+            Err(cause) => return Err(cause),
+        }
+    }
+}
+
 /// Calls until the list fits, since it may grow between two calls.
 fn fill<T: Copy>(
     entries: &mut Vec<T>,
@@ -367,6 +420,18 @@ mod tests {
             if fits { Ok(()) } else { Err(Cause::Code(code::INSUFFICIENT_SIZE)) }
         });
         assert_eq!((outcome, calls, entries.len()), (Ok(()), 2, 110));
+    }
+
+    #[test]
+    fn a_mask_that_does_not_fit_is_asked_for_again_until_it_is_absurd() {
+        let mut asked = Vec::new();
+        let refused = mask(|words, _| {
+            asked.push(words * c_ulong::BITS);
+            Err(Cause::Code(code::INSUFFICIENT_SIZE))
+        });
+        assert_eq!(refused, Err(Cause::Code(code::INSUFFICIENT_SIZE)));
+        assert_eq!(asked, [8192, 16_384, 32_768, 65_536]);
+        assert_eq!(mask(|_, _| Ok(())).unwrap().len(), 0);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! C values that may be all zeros, and versions of C structs.
 #![allow(unsafe_code)]
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_ulong};
 
+use gpulet_inventory::numa::CpuSet;
 use nvml_wrapper_sys::bindings as sys;
 
 /// A C value for which any bit pattern is valid, all zeros included.
@@ -62,6 +63,12 @@ pub(crate) fn text(buffer: &[std::ffi::c_char]) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
+/// The numbers whose bits are set in a mask of words, lowest first.
+pub(crate) fn members(words: &[c_ulong]) -> CpuSet {
+    let bits = words.iter().flat_map(|word| (0..c_ulong::BITS).map(move |bit| word >> bit & 1 == 1));
+    (0..).zip(bits).filter_map(|(number, set)| set.then_some(number)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::ffi::c_char;
@@ -72,6 +79,15 @@ mod tests {
     fn versions_are_those_of_the_header() {
         // nvmlMemory_v2 is 0x02000028 in nvml.h.
         assert_eq!(version_of::<sys::nvmlMemory_v2_t>(2), 0x0200_0028);
+    }
+
+    #[test]
+    fn a_mask_counts_from_its_first_word() {
+        assert_eq!(
+            members(&[0b1011, 0, 1 << (c_ulong::BITS - 1)]).to_string(),
+            format!("0-1,3,{}", 3 * c_ulong::BITS - 1)
+        );
+        assert!(members(&[0; 128]).is_empty());
     }
 
     #[test]

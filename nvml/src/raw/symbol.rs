@@ -2,7 +2,7 @@
 //!
 //! The types come from nvml-wrapper-sys: a symbol that is declared here with another one does not compile.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{c_char, c_int, c_ulong};
 
 use nvml_wrapper_sys::bindings::{self as sys, NvmlLib};
 
@@ -21,6 +21,9 @@ pub(crate) type Text<H> = unsafe extern "C" fn(H, *mut c_char, u32) -> Return;
 pub(crate) type List<H, T> = unsafe extern "C" fn(H, *mut u32, *mut T) -> Return;
 /// The same for a numbered part.
 pub(crate) type ListAt<H, T> = unsafe extern "C" fn(H, u32, *mut T, *mut u32) -> Return;
+
+/// Writes a bit mask into so many words, within a scope.
+pub(crate) type SetWithin<H> = unsafe extern "C" fn(H, u32, *mut c_ulong, u32) -> Return;
 
 type Gpu = sys::nvmlDevice_t;
 
@@ -127,6 +130,14 @@ symbols! {
         nvmlGpuInstanceGetComputeInstances;
     COMPUTE_INSTANCE: Get<sys::nvmlComputeInstance_t, sys::nvmlComputeInstanceInfo_t> =
         nvmlComputeInstanceGetInfo_v2;
+
+    CPU_AFFINITY_WITHIN: SetWithin<Gpu> =
+        nvmlDeviceGetCpuAffinityWithinScope, ordinary code::INSUFFICIENT_SIZE;
+    CPU_AFFINITY: unsafe extern "C" fn(Gpu, u32, *mut c_ulong) -> Return =
+        nvmlDeviceGetCpuAffinity, ordinary code::INSUFFICIENT_SIZE;
+    MEMORY_AFFINITY: SetWithin<Gpu> = nvmlDeviceGetMemoryAffinity, ordinary code::INSUFFICIENT_SIZE;
+    NUMA_NODE: Get<Gpu, u32> = nvmlDeviceGetNumaNodeId;
+    COMMON_ANCESTOR: unsafe extern "C" fn(Gpu, Gpu, *mut u32) -> Return = nvmlDeviceGetTopologyCommonAncestor;
 
     EVENT_TYPES: Get<Gpu, u64> = nvmlDeviceGetSupportedEventTypes;
     EVENT_SET_CREATE: unsafe extern "C" fn(*mut sys::nvmlEventSet_t) -> Return = nvmlEventSetCreate;

@@ -1,5 +1,7 @@
 //! What a GPU is: read once per epoch.
 
+use std::sync::OnceLock;
+
 use gpulet_inventory::gpu::{Architecture, Gpu, GpuUuid, MaxClocks, PcieMax};
 use gpulet_inventory::pci::PciAddress;
 use gpulet_inventory::reading::{Answer, Cause, Reading};
@@ -9,15 +11,21 @@ use super::Asked;
 use crate::plausible::number;
 use crate::raw::symbol;
 
-/// Reads all of it.
+/// Reads all of it. The address goes to `place` as soon as it is known: it is all that can be told of a GPU that then
+/// hangs.
 ///
 /// # Errors
 /// The refusal, when the GPU does not tell its UUID or its PCI address: without them it cannot be named.
-pub(crate) fn read(asked: &mut Asked<'_>, index: u32) -> Result<Gpu, Answer> {
+pub(crate) fn read(asked: &mut Asked<'_>, index: u32, place: &OnceLock<PciAddress>) -> Result<Gpu, Answer> {
+    let pci = asked.get(&symbol::PCI, |info| pci_address(&info));
+    if let Some(pci) = pci.value() {
+        // One that is known from an earlier try is the same: the number's GPU stays while the driver is open.
+        let _ = place.set(*pci);
+    }
     let uuid = required(asked.ask(symbol::UUID.name, 0, |calls, device| {
         calls.text(&symbol::UUID, device)?.parse::<GpuUuid>().map_err(|_| Cause::Implausible)
     }))?;
-    let pci = required(asked.get(&symbol::PCI, |info| pci_address(&info)))?;
+    let pci = required(pci)?;
     Ok(Gpu {
         index,
         uuid,

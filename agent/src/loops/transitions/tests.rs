@@ -53,7 +53,7 @@ fn gpu(index: u32, condition: Condition, xids: &[(u32, u64)]) -> GpuState {
 }
 
 fn node(driver: Driver, gpus: Vec<GpuState>) -> NodeGpus {
-    NodeGpus { driver, gpus, calls: CallStats::default() }
+    NodeGpus { driver, gpus, unlisted: Vec::new(), calls: CallStats::default() }
 }
 
 const UNRESPONSIVE: Condition =
