@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 
 use super::problem::Fault;
@@ -57,6 +59,58 @@ fn refuses(from: &str, to: &str, place: &str, wording: &str) {
     let found = problems.iter().any(|p| p.place == place && p.fault.to_string().contains(wording));
     assert!(found, "{to}: expected {place}: …{wording}… in {shown:#?}");
     assert_eq!(problems.len(), 1, "{shown:#?}");
+}
+
+#[test]
+fn bad_places_and_links_are_refused() {
+    let root = "root: 0000:20\n";
+    refuses(root, "root: 0000:20\n  within: ../x\n", "pci[1].within", "`../x` is no directory");
+    refuses(root, "root: 0000:20\n  within: /ACPI\n", "pci[1].within", "`/ACPI` is no directory");
+    let gpu = "at: 21:00.0, ";
+    refuses(gpu, "at: 21:00.0, memory-nodes: '7', ", GPU_1, "no NUMA node 7");
+    refuses(gpu, "at: 21:00.0, memory-nodes: '1', ", GPU_1, "NUMA node 1 cannot be this GPU's memory");
+    refuses(gpu, "at: 21:00.0, dark-nvlinks: 11-12, ", GPU_1, "no NVLink 12: the board has 12");
+    let affinity = "at: 21:00.0, driver-affinity: {cpus: 7-8, numa: '1'}, ";
+    refuses(gpu, affinity, GPU_1, "CPUs 8 do not exist");
+    refuses(gpu, &affinity.replace("7-8, numa: '1'", "'7', numa: '2'"), GPU_1, "no NUMA node 2");
+    let level =
+        |gpus: &str, level: &str| format!("driver-levels: [{{gpus: {gpus}, level: {level}}}]\npci:\n");
+    refuses("pci:\n", &level("0-1", "X"), "driver-levels[0]", "that of a GPU and itself");
+    refuses("pci:\n", &level("'0'", "SYS"), "driver-levels[0]", "about two GPUs at least");
+    refuses("pci:\n", &level("0-2", "SYS"), "driver-levels[0]", "no GPU 2");
+    let functions = "rate-gbps: 100, virtual-functions: [{at: 23:00.1}]";
+    refuses("rate-gbps: 100", functions, &format!("{NIC}.virtual-functions[0]"), "not on bus 0000:22");
+    refuses("pci:\n", "pcie-generation: 8\npci:\n", "pcie-generation", "PCIe generation 8");
+    let boards = "{baseboards: [{gpus: 0-1, links: []}, {gpus: '5', links: []}]}";
+    refuses("{direct: [{gpus: [0, 1], links: 4}]}", boards, "nvlink.baseboards[1]", "no GPU 5");
+}
+
+#[test]
+fn what_the_driver_says_beside_sysfs_is_in_the_state() {
+    let text = SOUND
+        .replace("at: 11:00.0, ", "at: 11:00.0, dark-nvlinks: '3', ")
+        .replace("at: 21:00.0, ", "at: 21:00.0, driver-affinity: {cpus: 0-7, numa: 0-1}, ")
+        .replace("pci:\n", "driver-levels: [{gpus: 0-1, level: PIX}]\npci:\n");
+    let engine = crate::engine::Engine::new(&parse(&text).unwrap(), 1, 0).unwrap();
+    let [first, second] = &engine.state().gpus[..] else { panic!("two GPUs") };
+    assert_eq!(
+        (&first.identity.cpu_affinity[..], &first.identity.memory_affinity[..]),
+        (&[0x33][..], &[1][..])
+    );
+    assert_eq!(
+        (&second.identity.cpu_affinity[..], &second.identity.memory_affinity[..]),
+        (&[0xff][..], &[3][..])
+    );
+    assert_eq!(first.identity.told_levels, BTreeMap::from([(1, 10)]));
+    assert_eq!(second.identity.told_levels, BTreeMap::from([(0, 10)]));
+    for gpu in [first, second] {
+        let up: Vec<bool> = gpu.nvlinks.iter().take(5).map(|link| link.up).collect();
+        assert_eq!(
+            up,
+            [true, true, true, false, false],
+            "of four links the last does not come up, at either end"
+        );
+    }
 }
 
 const GPU_0: &str = "pci[0].devices[0].devices[0]";

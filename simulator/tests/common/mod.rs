@@ -12,7 +12,9 @@ pub(crate) struct TestNode {
 
 impl TestNode {
     pub(crate) fn start(name: &str) -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        // In memory where there is such a place: a node is some thousand files.
+        let in_memory = tempfile::tempdir_in("/dev/shm");
+        let dir = in_memory.or_else(|_| tempfile::tempdir()).unwrap();
         let node = SimulatedNode::start(name, dir.path(), ClockMode::Stepped).unwrap();
         Self { node, _dir: dir }
     }
