@@ -65,8 +65,7 @@ impl Node {
 
     /// One tick.
     pub(crate) async fn sample(&mut self, classes: Classes, now: Instant) -> NodeGpus {
-        // A little more than a deadline, so that a call that was made at once and hangs is seen to.
-        let end = Instant::now() + self.options.deadline + self.options.deadline / 8;
+        let end = self.end();
         self.abandoned.retain(|thread| !thread.has_ended());
         let change = self.change(classes);
         let mut command = self.session.step(Event::Tick, now);
@@ -101,6 +100,12 @@ impl Node {
         }
     }
 
+    /// Until when to wait for what is asked now: a little more than a deadline, so that a call that is made at once and
+    /// hangs is seen to.
+    fn end(&self) -> Instant {
+        Instant::now() + self.options.deadline + self.options.deadline / 8
+    }
+
     /// Why the driver must be opened anew though it answers. The kernel is asked with the slow values; the driver's own
     /// count was, too, and its answer is looked at as soon as it is there.
     fn change(&mut self, classes: Classes) -> Option<Change> {
@@ -112,7 +117,7 @@ impl Node {
     /// Where the GPUs of the last sample sit, as the driver tells it.
     pub(crate) async fn locality(&mut self) -> DriverLocality {
         let now = Instant::now();
-        let (deadline, end) = (self.options.deadline, now + self.options.deadline);
+        let (deadline, end) = (self.options.deadline, self.end());
         let Some(epoch) = &mut self.epoch else { return DriverLocality::default() };
         let peers: Vec<Peer> = epoch.members.iter().filter_map(|member| member.as_peer(deadline)).collect();
         for member in &mut epoch.members {

@@ -16,6 +16,7 @@ pub mod host_tree;
 mod library;
 pub mod node;
 mod protocol;
+mod scratch;
 pub mod server;
 pub mod share;
 mod simulated_node;
@@ -23,5 +24,6 @@ pub mod state;
 mod uuid;
 
 pub use abi::SYMBOLS;
+pub use scratch::scratch_dir;
 pub use server::ClockMode;
 pub use simulated_node::SimulatedNode;

@@ -88,7 +88,7 @@ fn renew<T>(reading: &mut Reading<T>, ask: impl FnOnce() -> Reading<T>) {
     }
 }
 
-/// Drivers before 440 know one scope only.
+/// Old drivers know one scope only.
 fn cpu_affinity(asked: &mut Asked<'_>) -> Reading<CpuSet> {
     let within = asked.ask(symbol::CPU_AFFINITY_WITHIN.name, 0, |calls, device| {
         calls.set_within_node(&symbol::CPU_AFFINITY_WITHIN, device)

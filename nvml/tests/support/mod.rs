@@ -97,10 +97,8 @@ impl Rig {
     }
 }
 
-/// In memory where there is such a place: a node is some thousand files.
 pub(crate) fn directory() -> tempfile::TempDir {
-    let in_memory = tempfile::tempdir_in("/dev/shm");
-    in_memory.or_else(|_| tempfile::tempdir()).unwrap()
+    tempfile::tempdir_in(gpulet_simulator::scratch_dir()).unwrap()
 }
 
 pub(crate) fn sample(state: &GpuState) -> &Sample {
