@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::config::address::ListenAddress;
 use crate::config::duration::Span;
@@ -16,7 +16,8 @@ use crate::config::{Overrides, Source};
     name = "gpulet",
     version = crate::build::version(),
     disable_help_subcommand = true,
-    after_help = "Exit codes: 0 done; 1 failed; 4 not permitted or in use; 64 usage or configuration.\n\
+    after_help = "Exit codes: 0 done; 1 failed; 3 not possible on this hardware; 4 not permitted or in use; \
+                  64 usage or configuration.\n\
                   Precedence of settings: flag, environment, configuration file, default."
 )]
 pub(crate) struct Cli {
@@ -33,7 +34,7 @@ pub(crate) struct Global {
     /// Configuration file [default: /etc/gpulet/config.yaml, which may be absent]
     #[arg(long, global = true, value_name = "FILE", env = "GPULET_CONFIG", hide_env_values = true)]
     pub(crate) config: Option<PathBuf>,
-    /// Where the node's file system is: /sys, /proc, /dev and /run are looked up below it
+    /// Where the node's file system is: /sys, /proc, /dev and /run are looked up below it; or a bundle of `collect`
     #[arg(
         long,
         global = true,
@@ -76,6 +77,63 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     /// Run the daemon
     Run(Daemon),
+    /// Print where GPUs and NICs sit, how near they are to each other, and what is wrong with that
+    #[command(
+        after_help = "With --host-root BUNDLE, a file that `gpulet collect` made, it prints that machine's."
+    )]
+    Topo {
+        /// Form of the output
+        #[arg(
+            short,
+            long,
+            value_enum,
+            value_name = "FORM",
+            env = "GPULET_OUTPUT",
+            hide_env_values = true,
+            default_value_t
+        )]
+        output: TopologyForm,
+        /// Keep the topology as the expected profile in FILE, for `topology.expected-profile`
+        #[arg(long, value_name = "FILE", env = "GPULET_SAVE", hide_env_values = true)]
+        save: Option<PathBuf>,
+    },
+    /// Print which GPUs belong together best
+    #[command(
+        after_help = "LIST: GPUs with commas between them, by index (0,2-3), label, UUID or PCI address.\n\
+                            Exit code 3: there is no such set."
+    )]
+    Best {
+        /// How many GPUs
+        #[arg(long, value_name = "N", env = "GPULET_GPUS", hide_env_values = true)]
+        gpus: usize,
+        /// GPUs to choose from [default: all that answer]
+        #[arg(long, value_name = "LIST", env = "GPULET_FREE", hide_env_values = true)]
+        free: Option<String>,
+        /// GPUs that must be among them
+        #[arg(long, value_name = "LIST", env = "GPULET_MUST", hide_env_values = true)]
+        must: Option<String>,
+        /// Form of the output
+        #[arg(
+            short,
+            long,
+            value_enum,
+            value_name = "FORM",
+            env = "GPULET_OUTPUT",
+            hide_env_values = true,
+            default_value_t
+        )]
+        output: Form,
+    },
+    /// Collect everything that gpulet reads of this machine in one file, for people who cannot log on to it
+    #[command(
+        after_help = "Hardware addresses, GUIDs, serial numbers and host names are replaced by stand-ins.\n\
+                            `gpulet --host-root FILE topo`, `best` and `metrics` show what they would have shown here."
+    )]
+    Collect {
+        /// Where to put it: a compressed tar archive
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
     /// Print one scrape of the node and exit
     Metrics {
         /// Add, as comments, every series that is missing: the call to the driver and what it answered
@@ -124,6 +182,30 @@ pub(crate) enum Command {
     },
     /// Print the manual page
     Man,
+}
+
+/// In which form a topology is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum TopologyForm {
+    /// The matrix that people know from nvidia-smi, and what is wrong
+    #[default]
+    Table,
+    /// Everything, for programs
+    Json,
+    /// For Graphviz
+    Dot,
+    /// A picture
+    Svg,
+}
+
+/// In which form an answer is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum Form {
+    /// For people
+    #[default]
+    Text,
+    /// For programs
+    Json,
 }
 
 /// Flags of the daemon.

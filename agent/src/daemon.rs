@@ -17,6 +17,7 @@ use crate::config::node_name::NodeName;
 use crate::config::{ConfigError, Settings, Source};
 use crate::listen::{ListenError, Listener};
 use crate::loops::{self, Shared};
+use crate::node::{self, NodeError};
 use crate::supervise::liveness::Progress;
 use crate::supervise::readiness::Readiness;
 use crate::supervise::{Supervisor, shutdown};
@@ -42,6 +43,9 @@ pub(crate) enum DaemonError {
     /// The configuration is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// It cannot run on what is at the host root.
+    #[error(transparent)]
+    Node(#[from] NodeError),
     /// Its port cannot be had.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -93,13 +97,14 @@ pub(crate) async fn run(
 ) -> Result<(), DaemonError> {
     let settings = source.read()?;
     let level = logging::start(&settings.log);
+    let root = node::machine(&places.host_root, "run")?;
     let mut signals = Signals::new().map_err(DaemonError::set_up("the signals"))?;
     let listener = Listener::bind(settings.web.address)?;
     let address = listener.address();
     let (trigger, shutdown) = shutdown::channel();
     let settings = watch::Sender::new(Arc::new(settings));
     let own = Own::new(build::info(), &loops::NAMES).map_err(DaemonError::set_up("the counters"))?;
-    let shared = shared(&places, &settings, own, shutdown.clone());
+    let shared = shared(&places, root, &settings, own, shutdown.clone());
     let readiness = shared.readiness.clone();
     let own = Arc::clone(&shared.own);
     log_start(&source, &settings.borrow(), &places);
@@ -144,15 +149,17 @@ pub(crate) async fn run(
 
 fn shared(
     places: &Places,
+    root: Root,
     settings: &watch::Sender<Arc<Settings>>,
     own: Own,
     shutdown: shutdown::Shutdown,
 ) -> Shared {
     Shared {
         driver: Driver::new(driver_options(places, &settings.borrow())),
-        root: Root::new(places.host_root.clone()),
+        root,
         state_dir: places.state_dir.clone(),
         settings: settings.subscribe(),
+        gpus: Arc::default(),
         topology: Arc::default(),
         snapshot: Arc::default(),
         own: Arc::new(own),

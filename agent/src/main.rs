@@ -3,6 +3,7 @@
 //! - [`cli`], [`commands`]: what can be asked, and what each command does
 //! - [`config`], [`logging`]: settings and messages
 //! - [`daemon`]: starts the loops of [`loops`] under [`supervise`] and hears signals
+//! - [`node`], [`discovery`], [`profile`], [`record`]: the node seen once, its topology, what it should look like
 //! - [`control`]: how other commands ask the running daemon
 //! - [`listen`], [`notify`]: the TCP port, the service manager
 
@@ -12,10 +13,15 @@ mod commands;
 mod config;
 mod control;
 mod daemon;
+mod discovery;
+mod file;
 mod listen;
 mod logging;
 mod loops;
+mod node;
 mod notify;
+mod profile;
+mod record;
 mod report;
 mod supervise;
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gpulet_inventory::gpu::{Architecture, Gpu, MaxClocks, PcieMax};
+use gpulet_inventory::host::{Host, PciDevice, PciKind, PciPath};
 use gpulet_inventory::link::{NvLink, RemoteKind};
 use gpulet_inventory::mig::{MigMode, MigProfile, MigState, Placement};
 use gpulet_inventory::numa::{NumaNode, NumaNodeId};
@@ -18,9 +19,10 @@ use gpulet_inventory::sample::{
     Utilization,
 };
 use gpulet_inventory::snapshot::{
-    CallStats, Condition, Driver, DriverInfo, GpuPlace, GpuState, NodeGpus, Part, ProcessStats, Snapshot,
-    Topology,
+    CallStats, Condition, Driver, DriverInfo, GpuState, NodeGpus, Part, ProcessStats, Snapshot,
 };
+use gpulet_inventory::topology::{Finding, FindingReason, NodeTopology, Severity};
+use gpulet_topology::{GpuView, largest_free_sets};
 
 const GIB: u64 = 1 << 30;
 
@@ -30,11 +32,16 @@ pub fn snapshot(gpus: usize, links: usize) -> Snapshot {
     let now = Instant::now();
     let (gpus, links) = (number(gpus), number(links));
     let states = (0..gpus).map(|index| state(index, links, now)).collect();
+    let node = NodeGpus { driver: driver(), gpus: states, unlisted: Vec::new(), calls: calls() };
+    let topology = topology(&node);
+    let all: Vec<usize> = (0..node.gpus.len()).collect();
+    let free_sets = largest_free_sets(&topology.model, &all);
     Snapshot {
         taken: now,
         taken_unix: Duration::from_millis(1_700_000_000_250),
-        gpus: Part::new(NodeGpus { driver: driver(), gpus: states, unlisted: Vec::new(), calls: calls() }, now),
-        topology: Part::new(topology(gpus), now),
+        gpus: Part::new(node, now),
+        topology: Part::new(topology, now),
+        free_sets,
         process: Part::new(process(), now),
     }
 }
@@ -80,22 +87,48 @@ fn process() -> ProcessStats {
     }
 }
 
-fn topology(gpus: u32) -> Topology {
+/// What the kernel says of such a node: each GPU on a root port of its own.
+fn host(gpus: u32) -> Host {
     let node = |id: u32, distances: Vec<u32>| NumaNode {
         id: NumaNodeId(id),
         cpus: (id * 56..(id + 1) * 56).collect(),
         memory_bytes: Some(1024 * GIB),
         distances,
     };
-    let place = |index| GpuPlace {
-        pci: address(index),
-        numa_node: Some(NumaNodeId(u32::from(index >= gpus / 2))),
-        driver: Some("nvidia".into()),
-    };
-    Topology {
+    Host {
         numa_nodes: vec![node(0, vec![10, 21]), node(1, vec![21, 10])],
-        gpus: (0..gpus).map(place).collect(),
+        pci: (0..gpus).map(|index| device(index, u32::from(index >= gpus / 2))).collect(),
+        ..Host::default()
     }
+}
+
+fn device(index: u32, numa_node: u32) -> PciDevice {
+    PciDevice {
+        address: address(index),
+        kind: PciKind::Gpu,
+        vendor: 0x10de,
+        device: 0x2330,
+        path: PciPath { root: format!("pci0000:{index:02x}"), bridges: Vec::new() },
+        numa_node: Some(NumaNodeId(numa_node)),
+        local_cpus: None,
+        link: None,
+        driver: Some("nvidia".into()),
+        physical_function: None,
+        acs_redirects: None,
+    }
+}
+
+fn topology(node: &NodeGpus) -> NodeTopology {
+    let gpus = GpuView::of(node);
+    let finding = Finding {
+        reason: FindingReason::NvlinkDegraded,
+        severity: Severity::Fault,
+        subject: "GPU0".into(),
+        evidence: "3 NVLinks are up, expected are 4".into(),
+        remedy: "look for Xid 74 in the kernel log".into(),
+    };
+    let model = gpulet_topology::build(&host(number(gpus.len())), &gpus, None);
+    NodeTopology { model, findings: vec![finding] }
 }
 
 fn state(index: u32, links: u32, now: Instant) -> GpuState {

@@ -38,6 +38,10 @@ pub struct Own {
     pub samplings: IntCounter,
     /// Time that those ticks took, seconds.
     pub sampling_seconds: Counter,
+    /// Discoveries of the topology.
+    pub discoveries: IntCounter,
+    /// Time that those discoveries took, seconds.
+    pub discovery_seconds: Counter,
     /// Connections that were turned away because as many as allowed were open.
     pub refused_connections: IntCounter,
     /// Time spent to answer scrapes, seconds.
@@ -60,6 +64,8 @@ impl Own {
             build,
             samplings: count("samplings")?,
             sampling_seconds: Counter::new("sampling_seconds", "sampling_seconds")?,
+            discoveries: count("discoveries")?,
+            discovery_seconds: Counter::new("discovery_seconds", "discovery_seconds")?,
             refused_connections: count("refused_connections")?,
             scrape_seconds: Counter::new("scrape_seconds", "scrape_seconds")?,
             scrapes: [count("scrapes")?, count("scrapes")?],
@@ -80,6 +86,12 @@ impl Own {
     pub fn sampled(&self, took: Duration) {
         self.samplings.inc();
         self.sampling_seconds.inc_by(took.as_secs_f64());
+    }
+
+    /// Counts one discovery of the topology.
+    pub fn discovered(&self, took: Duration) {
+        self.discoveries.inc();
+        self.discovery_seconds.inc_by(took.as_secs_f64());
     }
 
     /// Counts one scrape that was answered.

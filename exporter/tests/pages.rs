@@ -79,7 +79,7 @@ async fn a_body_lasts_as_long_as_its_snapshot() {
 #[tokio::test]
 async fn nothing_is_served_before_the_first_snapshot() {
     let server = Running::start(None, Limits::default()).await;
-    for path in ["/metrics", "/readyz", "/topology"] {
+    for path in ["/metrics", "/readyz", "/topology", "/topology.svg"] {
         let answer = server.get(path).await;
         assert_eq!((answer.status, answer.header("retry-after")), (503, "1"), "{path}");
         assert!(answer.text().contains("no snapshot"), "{}", answer.text());
@@ -87,7 +87,7 @@ async fn nothing_is_served_before_the_first_snapshot() {
     assert_eq!(server.get("/healthz").await.status, 200);
     assert_eq!(server.get("/").await.status, 200);
     server.show(gpulet_benches::snapshot(1, 0));
-    for path in ["/metrics", "/readyz", "/topology"] {
+    for path in ["/metrics", "/readyz", "/topology", "/topology.svg"] {
         assert_eq!(server.get(path).await.status, 200, "{path}");
     }
 }
@@ -126,7 +126,7 @@ async fn other_paths_and_methods_are_told_so() {
 #[tokio::test]
 async fn head_is_get_without_the_body() {
     let server = running().await;
-    for path in ["/metrics", "/topology", "/"] {
+    for path in ["/metrics", "/topology", "/topology.svg", "/"] {
         let whole = server.get(path).await;
         let head = server.ask("HEAD", path, &[]).await;
         assert_eq!(head.status, 200);
@@ -147,7 +147,10 @@ async fn the_topology_has_its_documented_shape() {
     let answer = server.get("/topology").await;
     assert_eq!(answer.header("content-type"), "application/json");
     let node: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
-    assert_eq!(keys(&node), ["driver", "gpus", "numa_nodes", "pci_gpus", "taken_unix_seconds"]);
+    assert_eq!(
+        keys(&node),
+        ["driver", "free_sets", "gpus", "numa_nodes", "pci_gpus", "taken_unix_seconds", "topology"]
+    );
     assert_eq!(
         keys(&node["driver"]),
         ["cuda_version", "library", "message", "nvml_version", "reason", "remedy", "up", "version"]
@@ -189,11 +192,80 @@ async fn the_topology_has_its_documented_shape() {
     );
 }
 
+#[tokio::test]
+async fn the_model_has_its_documented_shape() {
+    let server = running().await;
+    let node: serde_json::Value = serde_json::from_slice(&server.get("/topology").await.body).unwrap();
+    let topology = &node["topology"];
+    assert_eq!(
+        keys(topology),
+        [
+            "clique",
+            "findings",
+            "gpus",
+            "nics",
+            "numa_nodes",
+            "nvlink_islands",
+            "nvswitches",
+            "oddities",
+            "pairs",
+            "pcie_switches",
+        ]
+    );
+    assert_eq!(keys(&topology["numa_nodes"][0]), ["cpus", "distances", "id", "kind", "memory_bytes"]);
+    let gpu = &topology["gpus"][1];
+    assert_eq!(
+        keys(gpu),
+        [
+            "c2c_links",
+            "down",
+            "driver_cpus",
+            "driver_numa_nodes",
+            "fabric",
+            "index",
+            "kernel_driver",
+            "label",
+            "link",
+            "memory_node",
+            "name",
+            "numa",
+            "nvlinks",
+            "path",
+            "pci",
+            "pcie_switch",
+            "seen_by",
+            "uuid",
+            "virtual_functions",
+        ]
+    );
+    assert_eq!((gpu["label"].as_str(), gpu["numa"]["source"].as_str()), (Some("GPU1"), Some("sysfs")));
+    assert_eq!(keys(&topology["pairs"][0]), ["a", "b", "driver_level", "level", "nvlink"]);
+    assert_eq!(topology["pairs"][0]["level"], "SYS");
+    assert_eq!(keys(&topology["findings"][0]), ["evidence", "reason", "remedy", "severity", "subject"]);
+    assert_eq!(topology["findings"][0]["severity"], "fault");
+    assert_eq!(keys(&node["free_sets"]), ["numa_node", "nvlink_island", "pcie_switch"]);
+    assert_eq!(node["free_sets"]["numa_node"], serde_json::json!([0]));
+}
+
+#[tokio::test]
+async fn the_picture_is_an_svg_that_loads_nothing() {
+    let server = running().await;
+    let answer = server.get("/topology.svg").await;
+    assert_eq!((answer.status, answer.header("content-type")), (200, "image/svg+xml"));
+    assert!(answer.header("content-security-policy").starts_with("default-src 'none'"));
+    assert!(answer.text().starts_with("<svg ") && answer.text().contains("GPU1"), "{}", answer.text());
+    assert!(!answer.text().contains("<script") && !answer.text().contains("<image"));
+    server.show(gpulet_benches::snapshot(5, 0));
+    assert!(server.get("/topology.svg").await.text().contains("GPU4"), "it follows the topology");
+}
+
 fn with_hostile_names() -> Snapshot {
     let mut snapshot = gpulet_benches::snapshot(2, 0);
     let node = Arc::make_mut(&mut snapshot.gpus.value);
     let answer = Answer { call: "nvmlDeviceGetName", cause: Cause::Code(15) };
     node.gpus[1].condition = Condition::Down(DownReason::Lost(answer));
+    let finding = &mut Arc::make_mut(&mut snapshot.topology.value).findings[0];
+    finding.evidence = "<b>3</b> NVLinks".into();
     Arc::make_mut(&mut node.gpus[0].gpu).name =
         Reading::Supported("<script>alert('x')</script> & \"co\"".into());
     snapshot
@@ -209,7 +281,11 @@ async fn the_page_shows_gpus_and_runs_nothing() {
     assert!(!page.contains("<script"), "{page}");
     assert!(page.contains("&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt; &amp; &quot;co&quot;"), "{page}");
     assert!(page.contains("<td class=\"down\" colspan=\"6\">Lost</td>"), "{page}");
-    for link in ["/metrics", "/topology", "/healthz", "/readyz"] {
+    assert!(
+        page.contains("<dt class=\"down\">GPU0: NvlinkDegraded</dt>\n<dd>&lt;b&gt;3&lt;/b&gt; NVLinks.<br>")
+    );
+    assert!(page.contains("<img src=\"/topology.svg\""), "{page}");
+    for link in ["/metrics", "/topology", "/topology.svg", "/healthz", "/readyz"] {
         assert!(page.contains(&format!("href=\"{link}\"")), "{link}");
     }
     assert!(!page.contains("http://") && !page.contains("https://"), "no assets from elsewhere");

@@ -17,6 +17,7 @@ use gpulet_inventory::mig::{
 use gpulet_inventory::reading::{Answer, Cause, Reading};
 use gpulet_inventory::sample::Sample;
 use gpulet_inventory::snapshot::{Condition, DownReason, Driver, DriverDown, GpuState, NodeGpus, Snapshot};
+use gpulet_inventory::topology::SeenBy;
 use proptest::prelude::*;
 
 const FORMATS: [Format; 2] = [Format::Text004, Format::OpenMetrics100];
@@ -122,6 +123,25 @@ fn values_are_in_base_units() {
     assert_eq!(info.label("model"), "NVIDIA H100 80GB HBM3");
     assert_eq!((info.label("compute_capability"), info.label("numa_node")), ("9.0", "1"));
     assert_eq!(info.label("pci_bus_id"), "0000:19:00.0");
+}
+
+#[test]
+fn the_topology_is_counted() {
+    let mut snapshot = gpulet_benches::snapshot(8, 0);
+    let series = read(&snapshot);
+    let findings =
+        |series: &[Series], reason| value(series, "gpulet_topology_findings", &[("reason", reason)]);
+    assert!((findings(&series, "NvlinkDegraded") - 1.0).abs() < 1e-9);
+    assert!(findings(&series, "GpuMissing").abs() < 1e-9, "what is not found is 0, not absent");
+    let free = |within| value(&series, "gpulet_topology_largest_free_set", &[("within", within)]);
+    assert!((free("numa_node") - 4.0).abs() < 1e-9);
+    assert!(free("pcie_switch").abs() < 1e-9 && free("nvlink_island").abs() < 1e-9);
+    let on_the_bus = find(&series, "gpulet_pci_gpu_info", &[]);
+    assert_eq!(on_the_bus.len(), 8);
+    assert_eq!((on_the_bus[7].label("driver"), on_the_bus[7].label("numa_node")), ("nvidia", "1"));
+
+    Arc::make_mut(&mut snapshot.topology.value).model.gpus[0].seen_by = SeenBy::Driver;
+    assert_eq!(find(&read(&snapshot), "gpulet_pci_gpu_info", &[]).len(), 7);
 }
 
 #[test]

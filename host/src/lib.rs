@@ -4,7 +4,7 @@
 //! holds what it cannot hold is reported once and skipped, so that one odd device hides no other.
 //!
 //! - [`root`]: the root that every path is put under: a directory, or a bundle from another machine
-//! - [`hardware`]: NUMA nodes, CPUs, the PCI tree, NICs; [`topology`]: the small part that every snapshot carries
+//! - [`hardware`]: NUMA nodes, CPUs, the PCI tree, NICs
 //! - [`bundle`], [`recorded`]: what was read, packed to be read again elsewhere
 //! - [`process`]: this process itself
 
@@ -16,7 +16,6 @@ mod reader;
 pub mod recorded;
 pub mod root;
 mod text;
-pub mod topology;
 
 pub use bundle::Bundle;
 pub use recorded::Recorded;

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::gpu::Gpu;
-use crate::numa::{NumaNode, NumaNodeId};
 use crate::pci::PciAddress;
 use crate::reading::Answer;
 use crate::sample::Sample;
+use crate::topology::{LargestFreeSets, NodeTopology};
 
 /// One part of the snapshot and when it was true.
 #[derive(Debug, Clone)]
@@ -44,8 +44,10 @@ pub struct Snapshot {
     pub taken_unix: Duration,
     /// The driver and its GPUs.
     pub gpus: Part<NodeGpus>,
-    /// NUMA nodes and where the GPUs sit.
-    pub topology: Part<Topology>,
+    /// Where everything sits, and what is wrong with that.
+    pub topology: Part<NodeTopology>,
+    /// The largest sets of GPUs that answer and that no process holds, by their positions in the topology.
+    pub free_sets: LargestFreeSets,
     /// The agent's own process.
     pub process: Part<ProcessStats>,
 }
@@ -213,33 +215,6 @@ impl DownReason {
             Self::DriverDown => "DriverDown",
             Self::Failed(_) => "Failed",
         }
-    }
-}
-
-/// NUMA nodes and where the GPUs sit in them.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Topology {
-    /// Online NUMA nodes, ascending.
-    pub numa_nodes: Vec<NumaNode>,
-    /// NVIDIA GPUs that the kernel sees on the PCI bus, with or without a driver, ascending.
-    pub gpus: Vec<GpuPlace>,
-}
-
-/// Where one GPU sits, as the kernel tells it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct GpuPlace {
-    /// Its address.
-    pub pci: PciAddress,
-    /// The NUMA node that it is attached to; absent where the firmware does not say (`numa_node` is -1).
-    pub numa_node: Option<NumaNodeId>,
-    /// The kernel driver bound to it, such as `nvidia` or `vfio-pci`; absent where none is.
-    pub driver: Option<String>,
-}
-
-impl Topology {
-    /// The NUMA node of the GPU at `pci`.
-    pub fn numa_node_of(&self, pci: PciAddress) -> Option<NumaNodeId> {
-        self.gpus.iter().find(|place| place.pci == pci).and_then(|place| place.numa_node)
     }
 }
 

@@ -64,6 +64,11 @@ impl Topology {
         self.numa_nodes.iter().find(|area| area.node.id == id)
     }
 
+    /// The NUMA node of the GPU at `pci`, whoever says so.
+    pub fn numa_node_of(&self, pci: PciAddress) -> Option<NumaNodeId> {
+        self.gpus.iter().find(|gpu| gpu.place.pci == pci).and_then(|gpu| gpu.place.numa.node)
+    }
+
     /// NVLinks between two GPUs that both ends agree on, switches included; 0 without.
     pub fn nvlinks(&self, one: usize, other: usize) -> u32 {
         let pair = self.pair(Device::Gpu(one), Device::Gpu(other));
@@ -434,6 +439,16 @@ pub struct Finding {
     pub remedy: String,
 }
 
+/// The topology and what is wrong with it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct NodeTopology {
+    /// Where everything sits.
+    #[serde(flatten)]
+    pub model: Topology,
+    /// What a person should know, faults first.
+    pub findings: Vec<Finding>,
+}
+
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -479,9 +494,32 @@ pub enum FindingReason {
     AcsRedirect,
     /// GPUs are not registered with their NVLink fabric, or with different cliques.
     FabricIncomplete,
+    /// The expected profile cannot be read, so nothing was compared with it.
+    ProfileUnreadable,
 }
 
 impl FindingReason {
+    /// All of them.
+    pub const ALL: [Self; 17] = [
+        Self::GpuMissing,
+        Self::GpuMoved,
+        Self::GpuWithoutDriver,
+        Self::GpuHidden,
+        Self::NicMissing,
+        Self::NicMoved,
+        Self::SwitchMissing,
+        Self::NvSwitchMissing,
+        Self::NvlinkDegraded,
+        Self::NvlinkAsymmetric,
+        Self::PcieWidthReduced,
+        Self::PcieSpeedReduced,
+        Self::NumaUnknown,
+        Self::LevelDivergence,
+        Self::AcsRedirect,
+        Self::FabricIncomplete,
+        Self::ProfileUnreadable,
+    ];
+
     /// The stable word for labels and events.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -501,6 +539,7 @@ impl FindingReason {
             Self::LevelDivergence => "LevelDivergence",
             Self::AcsRedirect => "AcsRedirect",
             Self::FabricIncomplete => "FabricIncomplete",
+            Self::ProfileUnreadable => "ProfileUnreadable",
         }
     }
 }

@@ -1,19 +1,27 @@
 //! What each command of the command line does.
 
+mod best;
+mod collect;
 mod definitions;
 mod metrics;
 mod run;
 #[cfg(feature = "simulator")]
 pub(crate) mod simulate;
+mod topo;
 
 use std::io::{self, Write};
 use std::time::Duration;
 
 use crate::cli::{Cli, Command, Global};
+use crate::config::Settings;
 use crate::config::duration::Span;
 use crate::control::client::{self, AskError};
 use crate::control::protocol::Request;
 use crate::daemon::{self, DaemonError, Places};
+use crate::logging;
+use crate::node::{Node, NodeError, Seen};
+use crate::profile::ProfileError;
+use gpulet_topology::best::BestError;
 
 /// Why a command did not do what it should.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +35,18 @@ pub(crate) enum CommandError {
     /// Standard output cannot be written to.
     #[error("cannot write to standard output")]
     Output(#[source] io::Error),
+    /// There is no node to look at.
+    #[error(transparent)]
+    Node(#[from] NodeError),
+    /// The expected profile was not saved.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+    /// There is no best set.
+    #[error(transparent)]
+    Best(#[from] BestError),
+    /// Nothing was collected.
+    #[error(transparent)]
+    Collect(#[from] collect::CollectError),
     /// No simulated node could be made.
     #[cfg(feature = "simulator")]
     #[error(transparent)]
@@ -37,6 +57,8 @@ pub(crate) enum CommandError {
 pub(crate) mod exit {
     /// Something failed.
     pub(crate) const FAILED: u8 = 1;
+    /// Not possible on this hardware.
+    pub(crate) const INFEASIBLE: u8 = 3;
     /// In use, or not permitted.
     pub(crate) const BLOCKED: u8 = 4;
     /// The command line or the configuration is wrong.
@@ -47,12 +69,21 @@ impl CommandError {
     /// The program's exit code.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Daemon(DaemonError::Config(_)) => exit::USAGE,
+            Self::Daemon(DaemonError::Config(_) | DaemonError::Node(_)) | Self::Node(_) => exit::USAGE,
+            Self::Best(error) => match error {
+                BestError::NoneWanted | BestError::TooManyMust { .. } | BestError::UnknownGpu { .. } => {
+                    exit::USAGE
+                }
+                BestError::NotEnoughFree { .. } | BestError::MustNotFree { .. } => exit::INFEASIBLE,
+                BestError::TooManySets { .. } => exit::FAILED,
+            },
             Self::Ask(AskError::NotPermitted { .. }) => exit::BLOCKED,
             Self::Ask(AskError::Refused { reason, .. }) if reason == "CallStuck" => exit::BLOCKED,
             #[cfg(feature = "simulator")]
             Self::Simulate(error) => error.exit_code(),
-            Self::Daemon(_) | Self::Ask(_) | Self::Output(_) => exit::FAILED,
+            Self::Daemon(_) | Self::Ask(_) | Self::Output(_) | Self::Profile(_) | Self::Collect(_) => {
+                exit::FAILED
+            }
         }
     }
 }
@@ -62,6 +93,11 @@ pub(crate) fn execute(cli: Cli) -> Result<(), CommandError> {
     let Cli { global, command } = cli;
     match command {
         Command::Run(flags) => run::run(&global, &flags),
+        Command::Topo { output, save } => topo::topo(&global, output, save.as_deref()),
+        Command::Best { gpus, free, must, output } => {
+            best::best(&global, gpus, free.as_deref(), must.as_deref(), output)
+        }
+        Command::Collect { file } => collect::collect(&global, &file),
         Command::Metrics { explain } => metrics::metrics(&global, explain),
         Command::Quiesce { deadline: Span(deadline) } => quiesce(&global, deadline),
         Command::Resume => resume(&global),
@@ -97,6 +133,18 @@ fn places(global: &Global) -> Places {
         state_dir: global.state_dir.clone(),
         library: global.nvml_library.clone(),
     }
+}
+
+/// Looks at the node once, and gives the settings that it was looked at under.
+fn look(global: &Global) -> Result<(Settings, Seen), CommandError> {
+    let settings = global.source().read().map_err(DaemonError::from)?;
+    logging::start(&settings.log);
+    let node = Node::open(&places(global), &settings)?;
+    let runtime = daemon::runtime()?;
+    let seen = runtime.block_on(node.look());
+    // Threads may hang in the driver: not waited for.
+    runtime.shutdown_background();
+    Ok((settings, seen))
 }
 
 /// Writes to standard output. A reader that has seen enough (`| head`) is no error.

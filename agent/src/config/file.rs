@@ -3,7 +3,7 @@
 use super::duration::Span;
 use super::error::Problem;
 use super::reader::{self, Problems, Section};
-use super::settings::{Log, Sampling, Settings, Web};
+use super::settings::{Log, Sampling, Settings, TopologySettings, Web};
 use super::tree::{Node, Value};
 
 /// Reads the settings from the text of a file.
@@ -44,6 +44,7 @@ fn settings(mut top: Section<'_>) -> Settings {
         log: top.section("log").map_or(default.log, log),
         sampling: top.section("sampling").map_or(default.sampling, sampling),
         web: top.section("web").map_or(default.web, web),
+        topology: top.section("topology").map_or(default.topology, topology),
     };
     top.finish();
     settings
@@ -103,6 +104,13 @@ fn web(mut section: Section<'_>) -> Web {
     };
     section.finish();
     web
+}
+
+fn topology(mut section: Section<'_>) -> TopologySettings {
+    let topology =
+        TopologySettings { expected_profile: section.value("expected-profile", reader::absolute_path) };
+    section.finish();
+    topology
 }
 
 fn span(least: &'static str, most: &'static str) -> impl Fn(&Value) -> Result<std::time::Duration, String> {

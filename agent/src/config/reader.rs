@@ -1,6 +1,7 @@
 //! Reads sections of the document key by key and gathers everything that is wrong with them.
 
 use std::cell::RefCell;
+use std::path::PathBuf;
 
 use super::error::Problem;
 use super::tree::{Node, Value};
@@ -122,6 +123,15 @@ where
         Value::Integer(number) => number.to_string().parse().map_err(|error: T::Err| error.to_string()),
         other => Err(format!("{} is not a text", other.describe())),
     }
+}
+
+/// The path of a file. Where the daemon is started must not matter, so it begins with `/`.
+pub(crate) fn absolute_path(value: &Value) -> Result<PathBuf, String> {
+    let path = match value {
+        Value::Text(text) => Some(PathBuf::from(text)).filter(|path| path.is_absolute()),
+        _ => None,
+    };
+    path.ok_or_else(|| format!("{} is not a path that begins with /", value.describe()))
 }
 
 /// A whole number from `least` to `most`.

@@ -1,5 +1,6 @@
 //! The settings that the program runs by, and what each is when nothing is said.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::address::ListenAddress;
@@ -17,6 +18,8 @@ pub(crate) struct Settings {
     pub(crate) sampling: Sampling,
     /// The pages over HTTP.
     pub(crate) web: Web,
+    /// What the topology is held against.
+    pub(crate) topology: TopologySettings,
 }
 
 /// What is logged, and how.
@@ -62,6 +65,13 @@ impl Default for Web {
     fn default() -> Self {
         Self { address: ListenAddress { ip: None, port: 9410 }, limits: gpulet_exporter::Limits::default() }
     }
+}
+
+/// What the topology is held against.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct TopologySettings {
+    /// File of the expected profile; absent: none is expected.
+    pub(crate) expected_profile: Option<PathBuf>,
 }
 
 /// What flags and environment say, which goes before the file.

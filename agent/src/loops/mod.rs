@@ -13,7 +13,8 @@ use std::time::Instant;
 
 use gpulet_exporter::{Own, Probe};
 use gpulet_host::Root;
-use gpulet_inventory::snapshot::{Part, Snapshot, Topology};
+use gpulet_inventory::snapshot::{NodeGpus, Part, Snapshot};
+use gpulet_inventory::topology::NodeTopology;
 use gpulet_nvml::Driver;
 use tokio::sync::{Notify, watch};
 
@@ -36,8 +37,10 @@ pub(crate) struct Shared {
     pub(crate) state_dir: PathBuf,
     /// The settings in force.
     pub(crate) settings: watch::Receiver<Arc<Settings>>,
+    /// The driver's GPUs as they were last read; written by the sampling loop.
+    pub(crate) gpus: Arc<watch::Sender<Option<Arc<NodeGpus>>>>,
     /// Where things sit; written by the topology loop.
-    pub(crate) topology: Arc<watch::Sender<Option<Part<Topology>>>>,
+    pub(crate) topology: Arc<watch::Sender<Option<Part<NodeTopology>>>>,
     /// The node; written by the sampling loop.
     pub(crate) snapshot: Arc<watch::Sender<Option<Arc<Snapshot>>>>,
     /// What the agent counts about itself.

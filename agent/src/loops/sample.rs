@@ -11,6 +11,7 @@ use gpulet_inventory::snapshot::{NodeGpus, Part, ProcessStats, Snapshot};
 use super::schedule::Schedule;
 use super::{Shared, transitions};
 use crate::config::settings::Sampling;
+use crate::discovery;
 use crate::notify::Watchdog;
 use crate::report;
 use crate::supervise::LoopError;
@@ -22,15 +23,9 @@ pub(crate) const NAME: &str = "sample";
 pub(crate) async fn run(shared: Shared) -> Result<(), LoopError> {
     let mut settings = shared.settings.clone();
     let mut sampling = settings.borrow_and_update().sampling.clone();
-    let mut topology = shared.topology.subscribe();
     let mut publisher = Publisher::new(shared.clone());
     let mut schedule = Schedule::default();
     shared.progress.made(NAME, Instant::now(), expected_within(&sampling));
-    // A snapshot without topology would say that the machine has no NUMA nodes, which is not known yet.
-    tokio::select! {
-        _ = topology.wait_for(Option::is_some) => {}
-        () = shared.shutdown.requested() => return Ok(()),
-    }
     loop {
         tokio::select! {
             () = tokio::time::sleep_until(schedule.next(Instant::now()).into()) => {
@@ -57,7 +52,12 @@ async fn tick(schedule: &mut Schedule, sampling: &Sampling, publisher: &mut Publ
     let begun = Instant::now();
     let classes = schedule.take(begun, sampling);
     let gpus = publisher.shared.driver.sample(classes, begun).await;
-    publisher.publish(gpus, begun, expected_within(sampling));
+    publisher.share(gpus);
+    // A snapshot without topology would say that the machine has no NUMA nodes, which is not known yet.
+    let mut topology = publisher.shared.topology.subscribe();
+    if topology.wait_for(Option::is_some).await.is_ok() {
+        publisher.publish(begun, expected_within(sampling));
+    }
 }
 
 /// How long a tick and the wait for the next may take together before something is wrong with the loop itself.
@@ -81,14 +81,14 @@ fn warn_if_too_short(watchdog: Duration, sampling: &Sampling) {
 struct Publisher {
     shared: Shared,
     watchdog: Option<Watchdog>,
-    last: Option<Arc<NodeGpus>>,
+    last: Option<Part<NodeGpus>>,
     process: ProcessStats,
     process_was_read: bool,
 }
 
 impl Publisher {
     fn new(shared: Shared) -> Self {
-        let last = shared.snapshot.borrow().as_ref().map(|snapshot| Arc::clone(&snapshot.gpus.value));
+        let last = shared.snapshot.borrow().as_ref().map(|snapshot| snapshot.gpus.clone());
         let watchdog = Watchdog::from_environment();
         if let Some(watchdog) = &watchdog {
             warn_if_too_short(watchdog.limit(), &shared.settings.borrow().sampling);
@@ -96,18 +96,25 @@ impl Publisher {
         Self { shared, watchdog, last, process: ProcessStats::default(), process_was_read: true }
     }
 
-    fn publish(&mut self, gpus: NodeGpus, begun: Instant, expected_within: Duration) {
-        for transition in transitions::between(self.last.as_deref(), &gpus) {
+    /// Hands what was read to the topology loop, which concludes from it where the GPUs sit.
+    fn share(&mut self, gpus: NodeGpus) {
+        for transition in transitions::between(self.last.as_ref().map(|last| &*last.value), &gpus) {
             transition.log();
         }
-        let now = Instant::now();
-        self.read_process();
-        let gpus = Part::new(gpus, now);
-        self.last = Some(Arc::clone(&gpus.value));
+        let gpus = Part::new(gpus, Instant::now());
+        self.shared.gpus.send_replace(Some(Arc::clone(&gpus.value)));
+        self.last = Some(gpus);
+    }
+
+    fn publish(&mut self, begun: Instant, expected_within: Duration) {
         let Some(topology) = self.shared.topology.borrow().clone() else { return };
+        let Some(gpus) = self.last.clone() else { return };
+        self.read_process();
+        let now = Instant::now();
         let snapshot = Snapshot {
             taken: now,
             taken_unix: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
+            free_sets: discovery::free_sets(&topology.value.model, &gpus.value),
             gpus,
             topology,
             process: Part::new(self.process, now),

@@ -59,15 +59,6 @@ pub(super) const FAMILIES: &[Family] = &[
         source: "the agent",
         sampler: Sampler::Node(|node, series| series.point(&[], node.gpus.value.calls.stuck_threads.into())),
     },
-    Family {
-        name: "gpulet_pci_gpu",
-        kind: Kind::Info,
-        unit: None,
-        help: "NVIDIA GPUs that the kernel sees on the PCI bus, with the kernel driver that is bound to each.",
-        labels: &["pci_bus_id", "driver", "numa_node"],
-        source: "/sys/bus/pci/devices",
-        sampler: Sampler::Node(on_the_bus),
-    },
 ];
 
 fn up(node: &Snapshot, series: &mut Series<'_>) {
@@ -95,13 +86,5 @@ fn failed_calls(node: &Snapshot, series: &mut Series<'_>) {
         for (reason, times) in reasons {
             series.point(&[Label::Text(call), Label::Text(reason)], (*times).into());
         }
-    }
-}
-
-fn on_the_bus(node: &Snapshot, series: &mut Series<'_>) {
-    for place in &node.topology.value.gpus {
-        let driver = Label::Text(place.driver.as_deref().unwrap_or_default());
-        let numa_node = place.numa_node.map_or(Label::NONE, |node| Label::Number(node.0.into()));
-        series.point(&[Label::Pci(place.pci), driver, numa_node], Value::flag(true));
     }
 }

@@ -56,7 +56,7 @@ pub(super) const FAMILIES: &[Family] = &[
 
 fn info(node: &Snapshot, state: &GpuState, series: &mut Series<'_>) {
     let gpu = &state.gpu;
-    let numa_node = node.topology.value.numa_node_of(gpu.pci);
+    let numa_node = node.topology.value.model.numa_node_of(gpu.pci);
     series.point(
         &[
             Label::Pci(gpu.pci),

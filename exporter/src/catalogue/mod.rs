@@ -23,6 +23,7 @@ mod pcie;
 mod power;
 mod process;
 mod series;
+mod topology;
 
 use gpulet_inventory::gpu::Gpu;
 use gpulet_inventory::pci::PciAddress;
@@ -140,6 +141,7 @@ pub(crate) fn families() -> impl Iterator<Item = &'static Family> {
     [
         agent::BUILD,
         driver::FAMILIES,
+        topology::FAMILIES,
         gpu::FAMILIES,
         load::FAMILIES,
         power::FAMILIES,

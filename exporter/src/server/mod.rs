@@ -6,16 +6,18 @@
 //! | `/healthz` | 200 while the agent's loops run, else 503 with the reason |
 //! | `/readyz` | 200 once there is a snapshot and the agent does its work, else 503 with the reason |
 //! | `/topology` | the node as JSON ([`topology`]) |
+//! | `/topology.svg` | the topology as a picture ([`picture`]) |
 //! | `/` | a page for people |
 //!
 //! A request waits for nothing: it takes the snapshot that is there. The one lock on its way is that on the rendered body,
-//! held by the first request of a tick while it renders. Connections, headers and the time of an answer are bounded by
+//! held by the first request of a tick (or of a topology) while it renders. Connections, headers and the time of an answer are bounded by
 //! [`Limits`].
 
 mod body;
 mod listen;
 mod negotiate;
 mod page;
+mod picture;
 mod refuse;
 mod route;
 mod stream;

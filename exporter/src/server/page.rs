@@ -5,6 +5,7 @@ use std::fmt::{self, Display, Write};
 use gpulet_inventory::reading::Reading;
 use gpulet_inventory::sample::Sample;
 use gpulet_inventory::snapshot::{Condition, Driver, GpuState, Snapshot};
+use gpulet_inventory::topology::{Finding, Severity};
 
 use crate::own::Own;
 
@@ -20,6 +21,8 @@ table { border-collapse: collapse }
 th, td { text-align: left; padding: .2em 1em .2em 0; border-bottom: 1px solid #ddd }
 td.n { text-align: right; font-variant-numeric: tabular-nums }
 .down { color: #b00020; font-weight: 600 }
+img { max-width: 100%; margin: 1em 0 }
+dd { margin: 0 0 .6em 1.5em }
 code { font-family: ui-monospace, monospace }
 </style>
 </head>
@@ -29,7 +32,7 @@ code { font-family: ui-monospace, monospace }
 
 const LINKS: &str = "<ul>
 <li><a href=\"/metrics\">/metrics</a>: for Prometheus</li>
-<li><a href=\"/topology\">/topology</a>: the node as JSON</li>
+<li><a href=\"/topology\">/topology</a>: the node as JSON; <a href=\"/topology.svg\">/topology.svg</a>: the topology as a picture</li>
 <li><a href=\"/healthz\">/healthz</a>, <a href=\"/readyz\">/readyz</a>: the agent's own health</li>
 </ul>
 </body>
@@ -66,7 +69,12 @@ fn body(page: &mut String, snapshot: Option<&Snapshot>, own: &Own) -> fmt::Resul
             Escaped(&down.remedy),
         )?,
     }
-    let gpus = &snapshot.gpus.value.gpus;
+    gpus(page, &snapshot.gpus.value.gpus)?;
+    findings(page, &snapshot.topology.value.findings)?;
+    writeln!(page, "<p><img src=\"/topology.svg\" alt=\"The topology as a picture\"></p>")
+}
+
+fn gpus(page: &mut String, gpus: &[GpuState]) -> fmt::Result {
     if gpus.is_empty() {
         return writeln!(page, "<p>No GPU.</p>");
     }
@@ -77,6 +85,26 @@ fn body(page: &mut String, snapshot: Option<&Snapshot>, own: &Own) -> fmt::Resul
     gpus.iter().try_for_each(|state| row(page, state))?;
     page.push_str("</table>\n");
     Ok(())
+}
+
+/// What is wrong with the topology, each with its evidence and remedy.
+fn findings(page: &mut String, findings: &[Finding]) -> fmt::Result {
+    if findings.is_empty() {
+        return Ok(());
+    }
+    writeln!(page, "<h2>Findings</h2>\n<dl>")?;
+    for finding in findings {
+        let class = if finding.severity == Severity::Fault { " class=\"down\"" } else { "" };
+        writeln!(
+            page,
+            "<dt{class}>{}: {}</dt>\n<dd>{}.<br>{}.</dd>",
+            Escaped(&finding.subject),
+            Escaped(finding.reason.as_str()),
+            Escaped(&finding.evidence),
+            Escaped(&finding.remedy),
+        )?;
+    }
+    writeln!(page, "</dl>")
 }
 
 fn row(page: &mut String, state: &GpuState) -> fmt::Result {

@@ -14,15 +14,18 @@ use hyper::header::{
 use hyper::{Method, Request, Response, StatusCode};
 
 use super::body::Bodies;
+use super::picture::Picture;
 use super::{Site, negotiate, page, topology};
 use crate::own::Own;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
+const SVG: &str = "image/svg+xml";
 const HTML: &str = "text/html; charset=utf-8";
 
-/// The page needs its own styles and nothing else.
-const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
+/// The page needs its own styles and the picture, the picture its own styles, and nothing else.
+const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src 'self'";
+const PICTURE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 const NO_SNAPSHOT: &str = "no snapshot of the node has been taken yet";
 
@@ -32,11 +35,12 @@ type Answer = Response<Full<Bytes>>;
 pub(super) struct Pages {
     site: Site,
     bodies: Bodies,
+    picture: Picture,
 }
 
 impl Pages {
     pub(super) fn new(site: Site) -> Self {
-        Self { site, bodies: Bodies::default() }
+        Self { site, bodies: Bodies::default(), picture: Picture::default() }
     }
 
     pub(super) fn own(&self) -> &Own {
@@ -50,6 +54,7 @@ impl Pages {
             "/healthz" => Self::healthz,
             "/readyz" => Self::readyz,
             "/topology" => Self::topology,
+            "/topology.svg" => Self::picture,
             "/" => Self::index,
             _ => return text(StatusCode::NOT_FOUND, "no such page; / lists those that there are"),
         };
@@ -103,6 +108,13 @@ impl Pages {
                 )
             }
         }
+    }
+
+    fn picture<B>(&self, _: &Request<B>) -> Answer {
+        let Some(snapshot) = self.snapshot() else { return unavailable(NO_SNAPSHOT) };
+        let mut answer = whole(StatusCode::OK, SVG, self.picture.of(&snapshot.topology.value));
+        answer.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(PICTURE_POLICY));
+        answer
     }
 
     fn index<B>(&self, _: &Request<B>) -> Answer {

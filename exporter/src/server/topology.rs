@@ -7,6 +7,9 @@
 //! taken_unix_seconds   when this was true
 //! driver               up, reason, message, remedy (while it is down);
 //!                      version, nvml_version, cuda_version, library (while it is up)
+//! topology             what `gpulet topo -o json` prints: numa_nodes[], gpus[], nics[], pcie_switches[], nvswitches[],
+//!                      pairs[], nvlink_islands[], clique, oddities[], findings[]
+//! free_sets            the largest sets of free GPUs: numa_node, pcie_switch, nvlink_island; positions in topology.gpus
 //! numa_nodes[]         id, cpus, memory_bytes, distances[] (to the nodes of this list, in its order)
 //! pci_gpus[]           NVIDIA GPUs that the kernel sees: pci_bus_id, numa_node, kernel_driver
 //! gpus[]               GPUs that the driver knows: index, uuid, pci_bus_id, minor, model, serial, vbios, architecture,
@@ -25,7 +28,8 @@ use gpulet_inventory::numa::{NumaNode, NumaNodeId};
 use gpulet_inventory::pci::PciAddress;
 use gpulet_inventory::process::GpuProcess;
 use gpulet_inventory::sample::Sample;
-use gpulet_inventory::snapshot::{Driver, GpuPlace, GpuState, Snapshot};
+use gpulet_inventory::snapshot::{Driver, GpuState, Snapshot};
+use gpulet_inventory::topology::{LargestFreeSets, NodeTopology, PlacedGpu, SeenBy};
 use serde::Serialize;
 
 /// The page's body.
@@ -39,7 +43,9 @@ pub(super) fn json(snapshot: &Snapshot) -> serde_json::Result<Vec<u8>> {
 struct Node<'a> {
     taken_unix_seconds: f64,
     driver: DriverView<'a>,
-    numa_nodes: &'a [NumaNode],
+    topology: &'a NodeTopology,
+    free_sets: &'a LargestFreeSets,
+    numa_nodes: Vec<&'a NumaNode>,
     pci_gpus: Vec<PlaceView<'a>>,
     gpus: Vec<GpuView<'a>>,
 }
@@ -50,8 +56,10 @@ impl<'a> Node<'a> {
         Self {
             taken_unix_seconds: snapshot.taken_unix.as_secs_f64(),
             driver: DriverView::new(&snapshot.gpus.value.driver),
-            numa_nodes: &topology.numa_nodes,
-            pci_gpus: topology.gpus.iter().map(PlaceView::new).collect(),
+            topology,
+            free_sets: &snapshot.free_sets,
+            numa_nodes: topology.model.numa_nodes.iter().map(|area| &area.node).collect(),
+            pci_gpus: topology.model.gpus.iter().filter_map(PlaceView::new).collect(),
             gpus: snapshot.gpus.value.gpus.iter().map(|state| GpuView::new(snapshot, state)).collect(),
         }
     }
@@ -98,8 +106,11 @@ struct PlaceView<'a> {
 }
 
 impl<'a> PlaceView<'a> {
-    fn new(place: &'a GpuPlace) -> Self {
-        Self { pci_bus_id: place.pci, numa_node: place.numa_node, kernel_driver: place.driver.as_deref() }
+    /// Absent for a GPU that the kernel does not see.
+    fn new(gpu: &'a PlacedGpu) -> Option<Self> {
+        let kernel_driver = gpu.kernel_driver.as_deref();
+        let view = Self { pci_bus_id: gpu.place.pci, numa_node: gpu.place.numa.node, kernel_driver };
+        (gpu.seen_by != SeenBy::Driver).then_some(view)
     }
 }
 
@@ -143,7 +154,7 @@ impl<'a> GpuView<'a> {
                 .compute_capability
                 .value()
                 .map(|(major, minor)| format!("{major}.{minor}")),
-            numa_node: snapshot.topology.value.numa_node_of(gpu.pci),
+            numa_node: snapshot.topology.value.model.numa_node_of(gpu.pci),
             up: state.condition.down_reason().is_none(),
             reason: state.condition.down_reason(),
             age_seconds: snapshot.taken.saturating_duration_since(state.sampled).as_secs_f64(),

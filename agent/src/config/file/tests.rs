@@ -35,6 +35,8 @@ web:
   max-header-bytes: 9000
   header-timeout: 1s
   request-timeout: 2s
+topology:
+  expected-profile: /etc/gpulet/topology.yaml
 ";
     let settings = parse(text).unwrap();
     assert_eq!(settings.node_name.unwrap().to_string(), "gpu-7");
@@ -47,6 +49,8 @@ web:
     assert_eq!((settings.web.limits.connections, settings.web.limits.header_bytes), (5, 9000));
     assert_eq!(settings.web.limits.header_timeout, Duration::from_secs(1));
     assert_eq!(settings.web.limits.request_timeout, Duration::from_secs(2));
+    let profile = settings.topology.expected_profile.unwrap();
+    assert_eq!(profile.display().to_string(), "/etc/gpulet/topology.yaml");
 }
 
 #[test]
@@ -62,10 +66,11 @@ web:
   address: localhost
 plugins: []
 log: loud
+topology: {expected-profile: topology.yaml}
 ";
     let problems = lines(text);
     let told: Vec<u64> = problems.iter().map(|(line, _)| *line).collect();
-    assert_eq!(told, [2, 4, 5, 6, 8, 9, 10, 11], "{problems:#?}");
+    assert_eq!(told, [2, 4, 5, 6, 8, 9, 10, 11, 12], "{problems:#?}");
     let says = |line: u64, part: &str| {
         let (_, message) = problems.iter().find(|(at, _)| *at == line).unwrap();
         assert!(message.contains(part), "line {line}: {message}");
@@ -76,8 +81,9 @@ log: loud
     says(6, "unknown key `sampling.colour`; known here: interval, slow-interval, deadline");
     says(8, "`many` is not a whole number from 1 to 10000");
     says(9, "`localhost` is not an address");
-    says(10, "unknown key `plugins`; known here: node-name, log, sampling, web");
+    says(10, "unknown key `plugins`; known here: node-name, log, sampling, web, topology");
     says(11, "`log` must be a section of keys, not `loud`");
+    says(12, "topology.expected-profile: `topology.yaml` is not a path that begins with /");
 }
 
 #[test]
@@ -118,7 +124,9 @@ fn the_example_names_every_key_with_its_default() {
     let uncommented: String = EXAMPLE.lines().map(|line| format!("{}\n", uncomment(line))).collect();
     let settings = parse(&uncommented).unwrap();
     assert!(settings.node_name.is_some(), "node-name is in the example");
-    assert_eq!(Settings { node_name: None, ..settings }, Settings::default());
+    assert!(settings.topology.expected_profile.is_some(), "topology.expected-profile is in the example");
+    let topology = TopologySettings::default();
+    assert_eq!(Settings { node_name: None, topology, ..settings }, Settings::default());
     let Node { value: Value::Map(top), .. } = document(&uncommented).unwrap() else { panic!("no keys") };
     let mut named: Vec<String> = Vec::new();
     for (key, node) in &top {

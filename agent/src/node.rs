@@ -1,0 +1,128 @@
+//! A node as the commands look at it, once: this machine, or one that was recorded.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use gpulet_host::bundle::BundleError;
+use gpulet_host::{Root, hardware};
+use gpulet_inventory::host::Host;
+use gpulet_inventory::locality::DriverLocality;
+use gpulet_inventory::snapshot::NodeGpus;
+use gpulet_inventory::topology::NodeTopology;
+use gpulet_nvml::{Classes, Driver};
+
+use crate::config::Settings;
+use crate::daemon::{self, Places};
+use crate::discovery;
+use crate::record::{self, RecordError};
+
+/// Why there is no node to look at.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NodeError {
+    /// The host root is a file that is no bundle.
+    #[error(transparent)]
+    Bundle(#[from] BundleError),
+    /// What the driver said is in the bundle and cannot be understood.
+    #[error("the bundle {path} cannot be replayed; make it anew with `gpulet collect`")]
+    Record {
+        /// Which.
+        path: String,
+        /// Why.
+        #[source]
+        source: RecordError,
+    },
+    /// Only a machine can be run on or collected from.
+    #[error(
+        "{path} is no directory: `gpulet {command}` needs the machine itself, not what was collected from one"
+    )]
+    NoMachine {
+        /// What was given as the host root.
+        path: String,
+        /// For which command.
+        command: &'static str,
+    },
+}
+
+/// A node to look at.
+pub(crate) enum Node {
+    /// A machine, with its driver.
+    Live {
+        /// Its file system.
+        root: Root,
+        /// Its driver.
+        driver: Driver,
+    },
+    /// What was collected from a machine; no driver is opened.
+    Recorded {
+        /// Its files.
+        root: Root,
+        /// What its driver said.
+        record: Box<(NodeGpus, DriverLocality)>,
+    },
+}
+
+/// What a node said.
+pub(crate) struct Seen {
+    /// The kernel's side.
+    pub(crate) host: Host,
+    /// The driver's GPUs.
+    pub(crate) gpus: NodeGpus,
+    /// The driver's view of where they sit.
+    pub(crate) locality: DriverLocality,
+    /// How long asking for them took.
+    pub(crate) took: Duration,
+}
+
+impl Node {
+    /// The node at the host root: a directory, or a bundle.
+    ///
+    /// # Errors
+    /// A file that is no bundle, or one that does not hold together.
+    pub(crate) fn open(places: &Places, settings: &Settings) -> Result<Self, NodeError> {
+        let root = Root::open(&places.host_root)?;
+        let Some(bundle) = root.bundle() else {
+            let driver = Driver::new(daemon::driver_options(places, settings));
+            return Ok(Self::Live { root, driver });
+        };
+        let failed = |source| NodeError::Record { path: places.host_root.display().to_string(), source };
+        let record = Box::new(record::of(bundle, Instant::now()).map_err(failed)?);
+        Ok(Self::Recorded { root, record })
+    }
+
+    /// Looks at everything once. Takes about as long as the driver does, at most some deadlines.
+    pub(crate) async fn look(&self) -> Seen {
+        match self {
+            Self::Recorded { root, record } => {
+                let (gpus, locality) = (**record).clone();
+                Seen { host: hardware::read(root), gpus, locality, took: Duration::ZERO }
+            }
+            Self::Live { root, driver } => {
+                let begun = Instant::now();
+                let gpus = driver.sample(Classes { fast: true, slow: true }, begun).await;
+                let took = begun.elapsed();
+                let locality = driver.locality().await;
+                Seen { host: hardware::read(root), gpus, locality, took }
+            }
+        }
+    }
+}
+
+impl Seen {
+    /// The topology, held against the profile in the file `expected`.
+    pub(crate) fn topology(&self, expected: Option<&Path>) -> NodeTopology {
+        let busy: BTreeSet<_> = discovery::busy(&self.gpus);
+        discovery::assess(&self.host, &self.gpus, &self.locality, expected, &busy)
+    }
+}
+
+/// Refuses a bundle where a machine is needed.
+///
+/// # Errors
+/// When the host root is a file.
+pub(crate) fn machine(host_root: &Path, command: &'static str) -> Result<Root, NodeError> {
+    if host_root.is_file() {
+        return Err(NodeError::NoMachine { path: host_root.display().to_string(), command });
+    }
+    Ok(Root::new(host_root))
+}
