@@ -53,7 +53,7 @@ pub(crate) struct Opened {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum OpenError {
     /// Nowhere to be found.
-    #[error("no {NAME} found; tried {}", Listed(.tried))]
+    #[error("no {NAME} found in {}", Listed(.tried))]
     LibraryNotFound { tried: Vec<PathBuf> },
     /// Found, but the loader refuses it or it is something else.
     #[error("{} cannot be used: {why}", .path.display())]
@@ -133,16 +133,21 @@ impl OpenError {
     }
 }
 
-/// A list of paths for people.
+/// A list of paths for people: how many, and the first few. All of them are logged at `debug`.
 struct Listed<'a>(&'a [PathBuf]);
+
+/// As many as a person reads.
+const FEW: usize = 3;
 
 impl fmt::Display for Listed<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, path) in self.0.iter().enumerate() {
+        let number = self.0.len();
+        write!(f, "{number} place{} (", if number == 1 { "" } else { "s" })?;
+        for (at, path) in self.0.iter().take(FEW).enumerate() {
             let separator = if at == 0 { "" } else { ", " };
             write!(f, "{separator}{}", path.display())?;
         }
-        Ok(())
+        f.write_str(if number > FEW { ", …)" } else { ")" })
     }
 }
 
@@ -194,7 +199,10 @@ pub(crate) fn open(
             }
         }
     }
-    Err(closest.unwrap_or(OpenError::LibraryNotFound { tried }))
+    Err(closest.unwrap_or_else(|| {
+        tracing::debug!(?tried, "no {NAME} in any of these");
+        OpenError::LibraryNotFound { tried }
+    }))
 }
 
 /// Whether the loader says that the library itself is not there (and not one that it needs).
@@ -290,6 +298,19 @@ mod tests {
         ] {
             place(path);
         }
+    }
+
+    #[test]
+    fn of_many_places_the_first_few_are_told() {
+        let told = |options| OpenError::LibraryNotFound { tried: candidates(&options) }.to_string();
+        let all = told(Options { host_root: "/host".into(), ..Options::default() });
+        assert_eq!(
+            all,
+            "no libnvidia-ml.so.1 found in 28 places (libnvidia-ml.so.1, \
+             /host/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1, /host/usr/lib/aarch64-linux-gnu/libnvidia-ml.so.1, …)"
+        );
+        let one = told(Options { library: Some("/opt/nvml.so".into()), ..Options::default() });
+        assert_eq!(one, "no libnvidia-ml.so.1 found in 1 place (/opt/nvml.so)");
     }
 
     #[test]

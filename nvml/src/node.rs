@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use gpulet_inventory::locality::DriverLocality;
 use gpulet_inventory::snapshot::{Driver, DriverDown, DriverInfo, GpuState, NodeGpus, UnlistedGpu};
-use tracing::{info, warn};
+use tracing::{debug, info};
 
 use crate::epoch::{Abandoned, Epoch, Release};
 use crate::events::Sinks;
@@ -200,7 +200,7 @@ impl Node {
         match outcome.and_then(|opened| self.start_epoch(opened, now)) {
             Ok(epoch) => {
                 let DriverInfo { driver_version, library, .. } = &epoch.info;
-                info!(%driver_version, %library, gpus = epoch.members.len(), "opened the driver");
+                debug!(%driver_version, %library, gpus = epoch.members.len(), "opened the driver");
                 self.epoch = Some(epoch);
                 self.session.step(Event::Opened, now);
             }
@@ -216,7 +216,7 @@ impl Node {
     fn failed(&mut self, error: &OpenError, now: Instant) {
         let down = error.down();
         if self.down != down {
-            warn!(reason = down.reason, "{}; {}", down.message, down.remedy);
+            debug!(reason = down.reason, "{}; {}", down.message, down.remedy);
         }
         self.down = down;
         self.session.step(Event::OpenFailed, now);
