@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::tree::{Entry, Tree, names, remove};
 use super::{HostTreeError, caps, pci};
+use crate::node::board::Architecture;
 use crate::node::tree::{Function, Kind};
 use crate::node::{Gpu, Node};
 use crate::state::{DriverState, GpuState, NodeState};
@@ -33,7 +34,7 @@ pub(super) fn add(tree: &mut Tree, node: &Node, state: &NodeState) {
         },
     );
     if loaded {
-        module(tree, &state.driver);
+        module(tree, node, &state.driver);
         caps_if_any(tree, state);
         for (gpu, now) in node.gpus().iter().zip(&state.gpus) {
             one_gpu(tree, gpu, now, &state.driver);
@@ -55,12 +56,19 @@ fn devices(loaded: bool) -> String {
     )
 }
 
-fn module(tree: &mut Tree, driver: &DriverState) {
+fn module(tree: &mut Tree, node: &Node, driver: &DriverState) {
     let version = &driver.version;
+    let machine = if node.description().cpu.is_arm() { "aarch64" } else { "x86_64" };
+    // The open module begins with Turing.
+    let open = node.gpus().iter().all(|gpu| gpu.board.architecture >= Architecture::Turing);
+    let kind = match open {
+        true => format!("Open Kernel Module for {machine}"),
+        false => format!("{machine} Kernel Module"),
+    };
     tree.file(
         "proc/driver/nvidia/version",
         format!(
-            "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {version}  Release Build  (simulated)\n\
+            "NVRM version: NVIDIA UNIX {kind}  {version}  Release Build  (simulated)\n\
              GCC version:  simulated"
         ),
     );

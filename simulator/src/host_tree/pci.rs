@@ -41,8 +41,7 @@ struct Ids {
     subsystem_device: u16,
 }
 
-/// Intel root port, Broadcom switch port.
-const ROOT_PORT: (u16, u16) = (0x8086, 0x352a);
+/// Broadcom switch port.
 const SWITCH_PORT: (u16, u16) = (0x1000, 0xc030);
 
 fn ids(node: &Node, function: &Function) -> Ids {
@@ -54,7 +53,7 @@ fn ids(node: &Node, function: &Function) -> Ids {
         subsystem_device: device,
     };
     match &function.kind {
-        Kind::Bridge if function.above.is_empty() => own(0x06_0400, ROOT_PORT),
+        Kind::Bridge if function.above.is_empty() => own(0x06_0400, node.description().cpu.root_port()),
         Kind::Bridge => own(0x06_0400, SWITCH_PORT),
         Kind::Nic(nic) => {
             let class = match nic.link_layer {

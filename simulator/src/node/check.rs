@@ -173,11 +173,11 @@ impl<'a> Check<'a> {
         let mut wired = vec![0_u32; self.gpus.len()];
         match &self.description.nvlink {
             None => {}
-            Some(Wiring::Switched(links)) => wired.fill(self.to_switches("nvlink.switched", links)),
+            Some(Wiring::Switched(links)) => wired.fill(self.links_to_switches("nvlink.switched", links)),
             Some(Wiring::Baseboards(baseboards)) => {
                 for (index, baseboard) in baseboards.iter().enumerate() {
                     let place = format!("nvlink.baseboards[{index}]");
-                    let links = self.to_switches(&place, &baseboard.links);
+                    let links = self.links_to_switches(&place, &baseboard.links);
                     for gpu in baseboard.gpus.iter() {
                         self.wire(&place, gpu, links, &mut wired);
                     }
@@ -210,7 +210,7 @@ impl<'a> Check<'a> {
     }
 
     /// Links of a GPU to all NVSwitches.
-    fn to_switches(&mut self, place: &str, links: &[u32]) -> u32 {
+    fn links_to_switches(&mut self, place: &str, links: &[u32]) -> u32 {
         let switches = self.functions.iter().filter(|f| matches!(f.kind, Kind::NvSwitch(_))).count();
         if links.len() != switches {
             self.refuse(place, Fault::SwitchCount { given: links.len(), switches });

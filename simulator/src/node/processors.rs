@@ -2,6 +2,10 @@
 
 use super::description::{CpuDescription, Numbering};
 
+/// Root ports by how a processor's model begins.
+const ROOT_PORTS: [(&str, (u16, u16)); 2] = [("AMD", (0x1022, 0x14ab)), ("Neoverse", (0x10de, 0x22b2))];
+const INTEL_ROOT_PORT: (u16, u16) = (0x8086, 0x352a);
+
 /// Where a hardware thread is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Thread {
@@ -20,6 +24,17 @@ impl CpuDescription {
         cores.saturating_mul(u64::from(self.threads_per_core))
     }
 
+    /// Whether these are processors of the Arm architecture.
+    pub fn is_arm(&self) -> bool {
+        self.model.starts_with("Neoverse")
+    }
+
+    /// PCI vendor and device of their root ports.
+    pub fn root_port(&self) -> (u16, u16) {
+        let of_maker = ROOT_PORTS.iter().find(|(maker, _)| self.model.starts_with(maker));
+        of_maker.map_or(INTEL_ROOT_PORT, |(_, ids)| *ids)
+    }
+
     /// Where CPU number `cpu` is.
     pub fn thread(&self, cpu: u32) -> Thread {
         let (per_package, threads) = (self.cores_per_package.max(1), self.threads_per_core.max(1));
@@ -35,6 +50,21 @@ impl CpuDescription {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn makers_have_root_ports_of_their_own() {
+        let of = |model: &str| CpuDescription {
+            model: model.to_owned(),
+            packages: 1,
+            cores_per_package: 1,
+            threads_per_core: 1,
+            numbering: Numbering::CoresFirst,
+        };
+        assert_eq!(of("AMD EPYC 9654 96-Core Processor").root_port().0, 0x1022);
+        assert_eq!(of("Neoverse-V2").root_port().0, 0x10de);
+        assert_eq!(of("Intel(R) Xeon(R) Platinum 8480C").root_port().0, 0x8086);
+        assert!(of("Neoverse-V2").is_arm() && !of("AMD EPYC 9654 96-Core Processor").is_arm());
+    }
 
     #[test]
     fn threads_are_numbered_as_linux_does() {

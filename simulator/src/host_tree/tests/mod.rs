@@ -128,6 +128,10 @@ fn memory_of_gpus_is_numa_nodes_while_the_driver_is_there() {
     }
     let status = "proc/driver/nvidia/gpus/0018:01:00.0/numa_status";
     let text = written.read(status);
+    assert!(
+        written.read("proc/driver/nvidia/version").contains("Open Kernel Module for aarch64  580.105.08 ")
+    );
+    assert_eq!(written.read("sys/bus/pci/devices/0018:00:00.0/vendor"), "0x10de", "a root port of Grace");
     assert!(text.starts_with("Node:      18\nStatus:    online\n"), "{text}");
     assert!(written.read(&format!("{nodes}/node18/meminfo")).contains("MemTotal:"));
     written.command(Command::UnloadDriver { force: true });
