@@ -29,21 +29,20 @@ pub(super) fn read<'r>(reader: &'r Reader<'r>) -> Cpus {
 
 /// Threads of one core have one place, so that only the first of them is read.
 fn places(cpus: &Directory<'_>, online: &CpuSet) -> Vec<CpuPlace> {
-    let mut places = BTreeMap::new();
+    let (mut places, mut packages) = (BTreeMap::new(), Vec::new());
     for cpu in online.iter() {
         if places.contains_key(&cpu) {
             continue;
         }
-        let Some(first) = place(cpus, cpu) else { continue };
-        let siblings = first.siblings.iter().filter(|sibling| online.contains(*sibling));
-        for cpu in siblings.collect::<Vec<_>>() {
+        let Some(first) = place(cpus, cpu, &mut packages) else { continue };
+        for cpu in first.siblings.iter().filter(|sibling| online.contains(*sibling)) {
             places.entry(cpu).or_insert_with(|| CpuPlace { cpu, ..first.clone() });
         }
     }
     places.into_values().collect()
 }
 
-fn place(cpus: &Directory<'_>, cpu: u32) -> Option<CpuPlace> {
+fn place(cpus: &Directory<'_>, cpu: u32, packages: &mut Vec<(CpuSet, u32)>) -> Option<CpuPlace> {
     let directory = cpus.below(&format!("cpu{cpu}/topology"))?;
     // The newer name of the same list is there where the older is not.
     let siblings = directory
@@ -51,10 +50,21 @@ fn place(cpus: &Directory<'_>, cpu: u32) -> Option<CpuPlace> {
         .or_else(|| directory.read("core_cpus_list", |text| siblings(text, cpu)));
     Some(CpuPlace {
         cpu,
-        package: directory.read("physical_package_id", index).flatten()?,
+        package: package(&directory, cpu, packages)?,
         core: directory.read("core_id", index).flatten()?,
         siblings: siblings.unwrap_or_else(|| CpuSet::from_iter([cpu])),
     })
+}
+
+/// The package of a CPU. The first CPU of each tells which others are in it.
+fn package(topology: &Directory<'_>, cpu: u32, packages: &mut Vec<(CpuSet, u32)>) -> Option<u32> {
+    if let Some((_, package)) = packages.iter().find(|(cpus, _)| cpus.contains(cpu)) {
+        return Some(*package);
+    }
+    let package = topology.read("physical_package_id", index).flatten()?;
+    let cpus = topology.read("core_siblings_list", |text| shared_with(text, cpu));
+    packages.extend(cpus.map(|cpus| (cpus, package)));
+    Some(package)
 }
 
 /// A list of CPUs that share something, `cpu` among them.
