@@ -62,7 +62,7 @@ impl<'de> Deserialize<'de> for GpuUuid {
 }
 
 /// The driver's architecture number in words (source: `NVML_DEVICE_ARCH_*`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Architecture {
     /// Kepler to Pascal, 2 to 4.
@@ -114,7 +114,7 @@ impl Architecture {
 }
 
 /// One GPU, as it is while the driver is loaded.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gpu {
     /// The driver's number, in PCI order; may change with a reload.
     pub index: u32,
@@ -141,7 +141,7 @@ pub struct Gpu {
 }
 
 /// The most that a GPU's PCIe link can do.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PcieMax {
     /// PCIe generation that both ends can do.
     pub generation: Reading<u32>,
@@ -150,7 +150,7 @@ pub struct PcieMax {
 }
 
 /// The highest clock of each domain, MHz.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MaxClocks {
     /// Graphics clock, MHz.
     pub graphics: Reading<u32>,

@@ -10,6 +10,7 @@
 //! - [`sample`]: everything read from one GPU at one instant
 //! - [`topology`]: where everything sits and how near it is, as concluded from kernel and driver
 //! - [`snapshot`]: everything known about the node, in parts with an age each
+//! - [`record`]: what the driver said, to be written and read back; [`word`]: its vocabulary
 
 pub mod gpu;
 pub mod host;
@@ -20,6 +21,8 @@ pub mod numa;
 pub mod pci;
 pub mod process;
 pub mod reading;
+pub mod record;
 pub mod sample;
 pub mod snapshot;
 pub mod topology;
+pub mod word;

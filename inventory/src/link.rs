@@ -1,12 +1,12 @@
 //! NVLink.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::pci::PciAddress;
 use crate::reading::Reading;
 
 /// What is at the other end of an NVLink (source: `nvmlIntNvLinkDeviceType_t`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RemoteKind {
     /// Another GPU.
@@ -32,7 +32,7 @@ impl RemoteKind {
 }
 
 /// One NVLink of one GPU.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NvLink {
     /// The link's number on its GPU, from 0.
     pub link: u32,

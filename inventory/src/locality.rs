@@ -65,14 +65,14 @@ impl Level {
 }
 
 /// The driver's view of all its GPUs.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DriverLocality {
     /// One entry per GPU, in the driver's order.
     pub gpus: Vec<GpuLocality>,
 }
 
 /// The driver's view of one GPU.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuLocality {
     /// Which GPU.
     pub uuid: GpuUuid,

@@ -1,21 +1,21 @@
 //! MIG: how a GPU is divided.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::reading::Reading;
 
 /// The driver's number of a GPU instance; recycled after the instance is destroyed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct GpuInstanceId(pub u32);
 
 /// The driver's number of a compute instance within its GPU instance; recycled too.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ComputeInstanceId(pub u32);
 
 /// MIG mode now and after the next reset.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MigMode {
     /// Whether the GPU is in MIG mode.
     pub current: bool,
@@ -24,7 +24,7 @@ pub struct MigMode {
 }
 
 /// Where an instance lies, in memory slices as the GPU counts them (8 on most, 12 on some).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Placement {
     /// First slice.
     pub start: u32,
@@ -33,7 +33,7 @@ pub struct Placement {
 }
 
 /// A GPU instance profile as one GPU offers it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MigProfile {
     /// The driver's profile id on this GPU, as `nvidia-smi mig -lgip` prints it. Not comparable between models.
     pub id: u32,
@@ -52,7 +52,7 @@ pub struct MigProfile {
 }
 
 /// A GPU instance that exists now.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuInstance {
     /// The driver's number.
     pub id: GpuInstanceId,
@@ -65,7 +65,7 @@ pub struct GpuInstance {
 }
 
 /// A compute instance that exists now.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ComputeInstance {
     /// The driver's number.
     pub id: ComputeInstanceId,
@@ -76,7 +76,7 @@ pub struct ComputeInstance {
 }
 
 /// A GPU's division as it is now.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MigState {
     /// Now and after the next reset.
     pub mode: MigMode,

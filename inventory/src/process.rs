@@ -1,11 +1,11 @@
 //! Processes that hold a GPU.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::mig::{ComputeInstanceId, GpuInstanceId};
 
 /// What kind of context a process has on a GPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProcessKind {
     /// A CUDA or OpenCL context, an MPS server included.
@@ -31,7 +31,7 @@ impl ProcessKind {
 }
 
 /// One process on one GPU, as the driver lists it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuProcess {
     /// Process id in the caller's PID namespace.
     pub pid: u32,

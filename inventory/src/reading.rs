@@ -2,13 +2,15 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+
+use crate::word::Word;
 
 /// The outcome of one read.
 ///
 /// A value that is not there is never a number: sentinels of the driver become [`Reading::Unsupported`] or
 /// [`Reading::Failed`] before they leave the crate that made the call.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reading<T> {
     /// The driver answered.
@@ -56,11 +58,12 @@ impl<T> Reading<T> {
 }
 
 /// Which call was made and what came back instead of a value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
     /// The driver's symbol, with the field's name in brackets where one symbol answers for many values:
     /// `nvmlDeviceGetFieldValues[NVML_FI_DEV_MEMORY_TEMP]`.
-    pub call: &'static str,
+    #[serde(deserialize_with = "crate::word::deserialize")]
+    pub call: Word,
     /// What came back.
     pub cause: Cause,
 }
@@ -72,7 +75,7 @@ impl fmt::Display for Answer {
 }
 
 /// Why there is no value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
     /// The driver returned this `nvmlReturn_t`.

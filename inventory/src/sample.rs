@@ -2,7 +2,7 @@
 //!
 //! Values are in the driver's own integers and units, stated at each field; whoever shows them converts.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::link::NvLink;
 use crate::mig::MigState;
@@ -10,7 +10,7 @@ use crate::process::GpuProcess;
 use crate::reading::Reading;
 
 /// One GPU's readings.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// How busy its engines were.
     pub utilization: Utilization,
@@ -45,7 +45,7 @@ pub struct Sample {
 }
 
 /// How busy the engines were over the driver's own window (1/6 s to 1 s by product), percent.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Utilization {
     /// Share of time with a kernel running, percent (`nvmlDeviceGetUtilizationRates.gpu`).
     pub gpu: Reading<u32>,
@@ -62,7 +62,7 @@ pub struct Utilization {
 }
 
 /// GPU memory, bytes (`nvmlDeviceGetMemoryInfo_v2`; with a driver older than 510 `reserved` is part of `used`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
     /// All of it, bytes.
     pub total: u64,
@@ -75,7 +75,7 @@ pub struct Memory {
 }
 
 /// The BAR1 window, bytes (`nvmlDeviceGetBAR1MemoryInfo`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bar1 {
     /// Its size, bytes.
     pub total: u64,
@@ -84,7 +84,7 @@ pub struct Bar1 {
 }
 
 /// Power and energy.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Power {
     /// Draw of the board as `nvmlDeviceGetPowerUsage` gives it, milliwatts: a 1 s average on Ampere (except GA100)
     /// and later, the instant before.
@@ -98,7 +98,7 @@ pub struct Power {
 }
 
 /// Temperatures, degrees Celsius.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Temperature {
     /// The GPU die, °C.
     pub gpu: Reading<u32>,
@@ -107,7 +107,7 @@ pub struct Temperature {
 }
 
 /// Clocks.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Clocks {
     /// Graphics clock now, MHz.
     pub graphics: Reading<u32>,
@@ -124,7 +124,7 @@ pub struct Clocks {
 }
 
 /// Time that clocks were held down since the driver was loaded, nanoseconds, by cause.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClocksHeld {
     /// Power cap set in software, ns (`NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP`).
     pub power_cap: Reading<u64>,
@@ -139,7 +139,7 @@ pub struct ClocksHeld {
 }
 
 /// The PCIe link.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Pcie {
     /// PCIe generation now; falls while idle to save power.
     pub generation: Reading<u32>,
@@ -154,7 +154,7 @@ pub struct Pcie {
 }
 
 /// Memory errors counted by ECC.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ecc {
     /// Whether ECC is on now.
     pub enabled: Reading<bool>,
@@ -169,7 +169,7 @@ pub struct Ecc {
 }
 
 /// Rows of memory replaced by spare ones.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemappedRows {
     /// After correctable errors.
     pub correctable: u32,
@@ -182,7 +182,7 @@ pub struct RemappedRows {
 }
 
 /// NVSwitch fabric registration (`nvmlDeviceGetGpuFabricInfoV`, Hopper and later).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fabric {
     /// 0 not supported, 1 not started, 2 in progress, 3 completed.
     pub state: u32,

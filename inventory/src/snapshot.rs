@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::gpu::Gpu;
 use crate::pci::PciAddress;
 use crate::reading::Answer;
 use crate::sample::Sample;
 use crate::topology::{LargestFreeSets, NodeTopology};
+use crate::word::Word;
 
 /// One part of the snapshot and when it was true.
 #[derive(Debug, Clone)]
@@ -66,13 +67,14 @@ pub struct NodeGpus {
 }
 
 /// What the calls to the driver came to since this process started.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallStats {
     /// Calls made.
     pub made: u64,
     /// Calls that did not succeed, by symbol and then by reason ([`crate::reading::Cause::reason`]). What a GPU does
     /// not support is counted once, for it is not asked again.
-    pub failed: BTreeMap<&'static str, BTreeMap<&'static str, u64>>,
+    #[serde(deserialize_with = "crate::word::deserialize_counts")]
+    pub failed: BTreeMap<Word, BTreeMap<Word, u64>>,
     /// Threads that are stuck in a call now.
     pub stuck_threads: u64,
     /// How often the driver was opened.
@@ -80,7 +82,7 @@ pub struct CallStats {
 }
 
 /// How the driver is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Driver {
     /// It answers.
@@ -100,7 +102,7 @@ impl Driver {
 }
 
 /// The driver's versions.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DriverInfo {
     /// Driver version, such as `580.105.08`.
     pub driver_version: String,
@@ -115,10 +117,11 @@ pub struct DriverInfo {
 }
 
 /// Why the driver is down.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DriverDown {
     /// One stable word: `LibraryNotFound`, `DriverNotLoaded`, `NoPermission`, `VersionMismatch`, `Quiesced`, …
-    pub reason: &'static str,
+    #[serde(deserialize_with = "crate::word::deserialize")]
+    pub reason: Word,
     /// What happened, naming the object.
     pub message: String,
     /// What a person can do about it.
@@ -145,7 +148,7 @@ pub struct GpuState {
 
 /// A GPU that the driver counts and that has no name yet: it hung, was lost or refused before it told its UUID.
 /// Once it tells, it is one of [`NodeGpus::gpus`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnlistedGpu {
     /// The driver's number.
     pub index: u32,
@@ -156,7 +159,7 @@ pub struct UnlistedGpu {
 }
 
 /// Whether a GPU answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Condition {
     /// It answers.
@@ -176,7 +179,7 @@ impl Condition {
 }
 
 /// Why a GPU does not answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DownReason {
     /// It has fallen off the bus (`NVML_ERROR_GPU_IS_LOST`).
@@ -186,7 +189,8 @@ pub enum DownReason {
     /// A call has not returned for longer than its deadline.
     Unresponsive {
         /// The call that hangs.
-        call: &'static str,
+        #[serde(deserialize_with = "crate::word::deserialize")]
+        call: Word,
         /// For how long, at the time of the snapshot.
         since: Duration,
     },

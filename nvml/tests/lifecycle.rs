@@ -184,3 +184,19 @@ async fn a_dropped_driver_lets_go_of_its_files() {
     }
     drop(node);
 }
+
+#[tokio::test]
+async fn a_gpu_that_the_kernel_binds_or_lets_go_is_noticed_with_the_slow_values() {
+    let rig = Rig::new("l40s-4x");
+    assert_eq!(version(&rig.tick().await).1, 1);
+    let bound = rig.node.host_root().join("proc/driver/nvidia/gpus/0000:fe:00.0");
+    std::fs::create_dir(&bound).unwrap();
+    let fast = gpulet_nvml::Classes { fast: true, slow: false };
+    assert_eq!(version(&rig.driver.sample(fast, Instant::now()).await).1, 1);
+    let more = rig.tick().await;
+    assert!(all_up(&more, 4), "{:?}", more.driver);
+    assert_eq!(version(&more).1, 2);
+    assert_eq!(version(&rig.tick().await).1, 2, "once");
+    std::fs::remove_dir(&bound).unwrap();
+    assert_eq!(version(&rig.tick().await).1, 3);
+}
