@@ -346,6 +346,41 @@ fn boards_of_seven_slices_have_the_published_grid() {
     }
 }
 
+/// A grid of four slices, whose profiles have ids of their own, and one of twelve.
+#[test]
+fn boards_of_other_grids_have_the_published_one() {
+    type Listed = (u32, u32, u32, &'static [u32], u32, &'static str);
+    let a30: &[Listed] = &[
+        (14, 0, 4, &[0, 1, 2, 3], 1, "1g.6gb"),
+        (21, 7, 1, &[0, 1, 2, 3], 1, "1g.6gb+me"),
+        (5, 1, 2, &[0, 2], 2, "2g.12gb"),
+        (6, 8, 1, &[0, 2], 2, "2g.12gb+me"),
+        (0, 3, 1, &[0], 4, "4g.24gb"),
+    ];
+    let rtx: &[Listed] = &[
+        (14, 0, 4, &[0, 3, 6, 9], 3, "1g.24gb"),
+        (65, 15, 1, &[0, 3, 6, 9], 3, "1g.24gb+me.all"),
+        (66, 14, 2, &[0, 6], 6, "2g.48gb-me"),
+        (32, 12, 1, &[0], 12, "4g.96gb+gfx"),
+    ];
+    for (name, slices, profiles) in [("a30", 4, a30), ("rtx-pro-6000-server", 12, rtx)] {
+        let board = boards::read(name, board::shipped_text(name).unwrap()).unwrap();
+        let mig = board.mig.unwrap();
+        assert_eq!(mig.slices, slices);
+        let state = mig::profiles(&mig, &"580.105.08".parse().unwrap());
+        for (id, enumerator, max, starts, size, profile) in profiles {
+            let found = &state[enumerator];
+            assert_eq!((found.id, found.max_instances, found.name.as_str()), (*id, *max, *profile));
+            assert_eq!(found.placements, starts.iter().map(|start| (*start, *size)).collect::<Vec<_>>());
+            assert_eq!(
+                gigabytes(found.memory_mib, board.memory.total),
+                published_gigabytes(profile),
+                "{profile}"
+            );
+        }
+    }
+}
+
 /// The size in a profile's name, by the rule that tools compute it with.
 fn gigabytes(memory_mib: u64, total: units::Bytes) -> u64 {
     let total_gib = (total.0 as f64 / f64::from(1 << 30)).ceil();
