@@ -6,10 +6,9 @@
 use std::fmt;
 use std::io::Write;
 
-use gpulet_inventory::gpu::Gpu;
 use gpulet_inventory::snapshot::Snapshot;
 
-use crate::catalogue::{self, Absence, Family, GPU_LABELS, Kind, Label, Sink, Value};
+use crate::catalogue::{self, Absence, Family, GPU_LABELS, GpuName, Kind, Label, Sink, Value};
 use crate::own::Own;
 
 /// A format of a scrape.
@@ -54,7 +53,7 @@ impl Sink for Encoder<'_> {
         self.begun = false;
     }
 
-    fn point(&mut self, gpu: Option<&Gpu>, labels: &[Label<'_>], value: Value) {
+    fn point(&mut self, gpu: Option<GpuName<'_>>, labels: &[Label<'_>], value: Value) {
         let Some(family) = self.family else { return };
         if matches!(value, Value::Float(number) if !number.is_finite()) {
             return;
@@ -68,7 +67,7 @@ impl Sink for Encoder<'_> {
         self.put("\n");
     }
 
-    fn missing(&mut self, _: Option<&Gpu>, _: &[Label<'_>], _: Absence<'_>) {}
+    fn missing(&mut self, _: Option<GpuName<'_>>, _: &[Label<'_>], _: Absence<'_>) {}
 }
 
 impl Encoder<'_> {
@@ -100,14 +99,14 @@ impl Encoder<'_> {
 }
 
 /// Writes a series' name and labels, as they are in both formats.
-pub(crate) fn series(out: &mut Vec<u8>, family: &Family, gpu: Option<&Gpu>, labels: &[Label<'_>]) {
+pub(crate) fn series(out: &mut Vec<u8>, family: &Family, gpu: Option<GpuName<'_>>, labels: &[Label<'_>]) {
     out.extend_from_slice(family.name.as_bytes());
     out.extend_from_slice(family.kind.suffix().as_bytes());
     let mut before = b'{';
     if let Some(gpu) = gpu {
         let [index, uuid] = GPU_LABELS;
         label(out, &mut before, index, Label::Number(gpu.index.into()));
-        label(out, &mut before, uuid, Label::Text(gpu.uuid.as_str()));
+        label(out, &mut before, uuid, Label::Text(gpu.uuid));
     }
     for (name, value) in family.labels.iter().zip(labels) {
         label(out, &mut before, name, *value);

@@ -2,10 +2,9 @@
 
 use std::fmt;
 
-use gpulet_inventory::gpu::Gpu;
 use gpulet_inventory::snapshot::{Condition, DownReason, Snapshot};
 
-use crate::catalogue::{self, Absence, Family, Label, Sink, Value};
+use crate::catalogue::{self, Absence, Family, GpuName, Label, Sink, Value};
 use crate::encode;
 
 /// A series that could be there and is not.
@@ -51,9 +50,9 @@ impl Sink for Collector {
         self.family = Some(family);
     }
 
-    fn point(&mut self, _: Option<&Gpu>, _: &[Label<'_>], _: Value) {}
+    fn point(&mut self, _: Option<GpuName<'_>>, _: &[Label<'_>], _: Value) {}
 
-    fn missing(&mut self, gpu: Option<&Gpu>, labels: &[Label<'_>], why: Absence<'_>) {
+    fn missing(&mut self, gpu: Option<GpuName<'_>>, labels: &[Label<'_>], why: Absence<'_>) {
         let Some(family) = self.family else { return };
         let mut series = Vec::new();
         encode::series(&mut series, family, gpu, labels);

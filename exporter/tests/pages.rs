@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use client::Running;
 use gpulet_exporter::{Format, Limits};
 use gpulet_inventory::reading::{Answer, Cause, Reading};
-use gpulet_inventory::snapshot::{Condition, DownReason, Snapshot};
+use gpulet_inventory::snapshot::{Condition, DownReason, Snapshot, UnlistedGpu};
 
 const PROMETHEUS: &str = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,\
                           text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
@@ -149,7 +149,16 @@ async fn the_topology_has_its_documented_shape() {
     let node: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
     assert_eq!(
         keys(&node),
-        ["driver", "free_sets", "gpus", "numa_nodes", "pci_gpus", "taken_unix_seconds", "topology"]
+        [
+            "driver",
+            "free_sets",
+            "gpus",
+            "numa_nodes",
+            "pci_gpus",
+            "taken_unix_seconds",
+            "topology",
+            "unlisted_gpus"
+        ]
     );
     assert_eq!(
         keys(&node["driver"]),
@@ -257,6 +266,29 @@ async fn the_picture_is_an_svg_that_loads_nothing() {
     assert!(!answer.text().contains("<script") && !answer.text().contains("<image"));
     server.show(gpulet_benches::snapshot(5, 0));
     assert!(server.get("/topology.svg").await.text().contains("GPU4"), "it follows the topology");
+}
+
+#[tokio::test]
+async fn a_gpu_that_never_said_which_it_is_is_shown() {
+    let mut snapshot = gpulet_benches::snapshot(2, 0);
+    let answer = Answer { call: "nvmlDeviceGetUUID", cause: Cause::Code(15) };
+    Arc::make_mut(&mut snapshot.gpus.value).unlisted = vec![UnlistedGpu {
+        index: 2,
+        pci: Some("0000:5d:00.0".parse().unwrap()),
+        reason: DownReason::Lost(answer),
+    }];
+    let server = Running::start(Some(snapshot), Limits::default()).await;
+    let node: serde_json::Value = serde_json::from_slice(&server.get("/topology").await.body).unwrap();
+    let expected = serde_json::json!([
+        {"index": 2, "pci_bus_id": "0000:5d:00.0", "reason": "Lost", "call": "nvmlDeviceGetUUID"}
+    ]);
+    assert_eq!(node["unlisted_gpus"], expected);
+    assert_eq!(node["gpus"].as_array().unwrap().len(), 2);
+    let answer = server.get("/").await;
+    let page = answer.text();
+    let row =
+        "<td>2</td><td></td><td><code>0000:5d:00.0</code></td><td class=\"down\" colspan=\"6\">Lost</td>";
+    assert!(page.contains(row), "{page}");
 }
 
 fn with_hostile_names() -> Snapshot {

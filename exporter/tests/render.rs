@@ -16,7 +16,9 @@ use gpulet_inventory::mig::{
 };
 use gpulet_inventory::reading::{Answer, Cause, Reading};
 use gpulet_inventory::sample::Sample;
-use gpulet_inventory::snapshot::{Condition, DownReason, Driver, DriverDown, GpuState, NodeGpus, Snapshot};
+use gpulet_inventory::snapshot::{
+    Condition, DownReason, Driver, DriverDown, GpuState, NodeGpus, Snapshot, UnlistedGpu,
+};
 use gpulet_inventory::topology::SeenBy;
 use proptest::prelude::*;
 
@@ -194,6 +196,29 @@ fn a_lost_gpu_keeps_its_name_and_what_the_agent_knows() {
         missing.iter().find(|one| one.series.starts_with("gpulet_gpu_power_watts{gpu=\"3\"")).unwrap();
     assert_eq!((power.call.as_str(), power.gpu), ("nvmlDeviceGetPowerUsage", Some(3)));
     assert!(power.answer.contains("Lost") && power.answer.contains("GPU_IS_LOST"), "{}", power.answer);
+}
+
+#[test]
+fn a_gpu_that_never_said_which_it_is_is_down_and_hides_no_other() {
+    let mut snapshot = gpulet_benches::snapshot(3, 2);
+    let whole = read(&snapshot);
+    let since = Duration::from_secs(7);
+    let reason = DownReason::Unresponsive { call: "nvmlDeviceGetHandleByIndex_v2", since };
+    node(&mut snapshot).unlisted = vec![UnlistedGpu { index: 3, pci: None, reason }];
+    let series = read(&snapshot);
+
+    let of_it: Vec<&Series> = series.iter().filter(|one| one.label("gpu") == "3").collect();
+    assert_eq!(of_it.len(), 1, "{of_it:?}");
+    let labels = [("gpu", "3"), ("uuid", ""), ("reason", "Unresponsive")];
+    assert!(value(&series, "gpulet_gpu_up", &labels).abs() < 1e-9);
+    let others: Vec<Series> = series.iter().filter(|one| one.label("gpu") != "3").cloned().collect();
+    assert_eq!(others, whole);
+
+    let missing = explain(&snapshot);
+    let power =
+        missing.iter().find(|one| one.series == "gpulet_gpu_power_watts{gpu=\"3\",uuid=\"\"}").unwrap();
+    assert_eq!((power.call.as_str(), power.gpu), ("nvmlDeviceGetHandleByIndex_v2", Some(3)));
+    assert!(power.answer.contains("7.0 s"), "{}", power.answer);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gpulet_inventory::gpu::GpuUuid;
-use gpulet_inventory::snapshot::{Driver, DriverDown, DriverInfo, GpuState, NodeGpus};
+use gpulet_inventory::snapshot::{Driver, DriverDown, DriverInfo, GpuState, NodeGpus, UnlistedGpu};
 
 /// Something that became different.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub(crate) enum Transition {
     GpuUp { index: u32, uuid: GpuUuid },
     /// A GPU does not answer, or for another reason than before.
     GpuDown { index: u32, uuid: GpuUuid, reason: &'static str },
+    /// A GPU does not say which it is, or for another reason than before.
+    GpuUnnamed(UnlistedGpu),
     /// A GPU is not listed any more.
     GpuGone { index: u32, uuid: GpuUuid },
     /// An XID came, so many times.
@@ -37,6 +39,7 @@ pub(crate) fn between(before: Option<&NodeGpus>, after: &NodeGpus) -> Vec<Transi
         }
         transitions.extend(xids(earlier, state));
     }
+    transitions.extend(unnamed(before, after).map(Transition::GpuUnnamed));
     let listed = |uuid: &GpuUuid| after.gpus.iter().any(|state| &state.gpu.uuid == uuid);
     let gone = earlier.values().filter(|state| !listed(&state.gpu.uuid));
     transitions.extend(
@@ -62,6 +65,15 @@ fn condition(before: Option<&GpuState>, after: &GpuState) -> Option<Transition> 
         None => Transition::GpuUp { index, uuid },
         Some(reason) => Transition::GpuDown { index, uuid, reason },
     })
+}
+
+/// GPUs that do not say which they are, and did not for that reason before.
+fn unnamed<'a>(before: Option<&'a NodeGpus>, after: &'a NodeGpus) -> impl Iterator<Item = UnlistedGpu> + 'a {
+    let same = |one: &UnlistedGpu, other: &UnlistedGpu| {
+        one.index == other.index && one.reason.reason() == other.reason.reason()
+    };
+    let earlier = before.map_or(&[][..], |node| &node.unlisted);
+    after.unlisted.iter().filter(move |gpu| !earlier.iter().any(|one| same(one, gpu))).copied()
 }
 
 fn xids<'a>(before: Option<&'a GpuState>, after: &'a GpuState) -> impl Iterator<Item = Transition> + 'a {
@@ -93,6 +105,13 @@ impl Transition {
             Self::GpuDown { index, uuid, reason } => {
                 tracing::warn!(gpu = index, %uuid, reason, "the GPU does not answer");
             }
+            Self::GpuUnnamed(UnlistedGpu { index, pci, reason }) => tracing::warn!(
+                gpu = index,
+                pci = pci.map(tracing::field::display),
+                reason = reason.reason(),
+                call = reason.call(),
+                "the GPU does not say which it is"
+            ),
             Self::GpuGone { index, uuid } => {
                 tracing::warn!(gpu = index, %uuid, "the GPU is not listed any more")
             }

@@ -1,6 +1,6 @@
 //! What a GPU is, whether it answers, and how it is read.
 
-use gpulet_inventory::snapshot::{GpuState, Snapshot};
+use gpulet_inventory::snapshot::{Condition, GpuState, Snapshot};
 
 use super::{Family, Kind, Label, Sampler, Series, Value};
 
@@ -32,7 +32,7 @@ pub(super) const FAMILIES: &[Family] = &[
         help: "Whether a GPU answers; 0 with the reason where it does not.",
         labels: &["reason"],
         source: "every call to the GPU",
-        sampler: Sampler::Gpu(up),
+        sampler: Sampler::Condition(up),
     },
     Family {
         name: "gpulet_gpu_sample_age_seconds",
@@ -74,8 +74,8 @@ fn info(node: &Snapshot, state: &GpuState, series: &mut Series<'_>) {
     );
 }
 
-fn up(_: &Snapshot, state: &GpuState, series: &mut Series<'_>) {
-    let reason = state.condition.down_reason();
+fn up(condition: Condition, series: &mut Series<'_>) {
+    let reason = condition.down_reason();
     series.point(&[Label::Text(reason.unwrap_or_default())], Value::flag(reason.is_none()));
 }
 

@@ -29,7 +29,7 @@ use gpulet_inventory::gpu::Gpu;
 use gpulet_inventory::pci::PciAddress;
 use gpulet_inventory::reading::Answer;
 use gpulet_inventory::sample::Sample;
-use gpulet_inventory::snapshot::{Condition, GpuState, Snapshot};
+use gpulet_inventory::snapshot::{Condition, GpuState, Snapshot, UnlistedGpu};
 
 use crate::own::Own;
 pub(crate) use series::Series;
@@ -84,8 +84,42 @@ pub(crate) enum Sampler {
     Node(fn(&Snapshot, &mut Series<'_>)),
     /// Once for each GPU, whether it answers or not.
     Gpu(fn(&Snapshot, &GpuState, &mut Series<'_>)),
+    /// Once for each GPU, those included that have not said which they are.
+    Condition(fn(Condition, &mut Series<'_>)),
     /// Once for each GPU that answers.
     Sample(fn(&Gpu, &Sample, &mut Series<'_>)),
+}
+
+#[cfg(test)]
+impl Sampler {
+    /// Whether its series name a GPU by [`GPU_LABELS`].
+    pub(crate) fn is_of_gpus(self) -> bool {
+        match self {
+            Self::Own(_) | Self::Node(_) => false,
+            Self::Gpu(_) | Self::Condition(_) | Self::Sample(_) => true,
+        }
+    }
+}
+
+/// What names a GPU in its series.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct GpuName<'a> {
+    /// The driver's number.
+    pub(crate) index: u32,
+    /// Empty for a GPU that has not told it.
+    pub(crate) uuid: &'a str,
+}
+
+impl<'a> From<&'a Gpu> for GpuName<'a> {
+    fn from(gpu: &'a Gpu) -> Self {
+        Self { index: gpu.index, uuid: gpu.uuid.as_str() }
+    }
+}
+
+impl From<&UnlistedGpu> for GpuName<'_> {
+    fn from(gpu: &UnlistedGpu) -> Self {
+        Self { index: gpu.index, uuid: "" }
+    }
 }
 
 /// The value of one label. What is not text needs no escaping and no allocation.
@@ -131,9 +165,9 @@ pub(crate) trait Sink {
     /// Everything that follows belongs to `family`, until the next call.
     fn begin(&mut self, family: &'static Family);
     /// One series. `labels` are in the order of [`Family::labels`].
-    fn point(&mut self, gpu: Option<&Gpu>, labels: &[Label<'_>], value: Value);
+    fn point(&mut self, gpu: Option<GpuName<'_>>, labels: &[Label<'_>], value: Value);
     /// One series that is missing; `labels` may be fewer than the family has, where the rest is not known.
-    fn missing(&mut self, gpu: Option<&Gpu>, labels: &[Label<'_>], why: Absence<'_>);
+    fn missing(&mut self, gpu: Option<GpuName<'_>>, labels: &[Label<'_>], why: Absence<'_>);
 }
 
 /// Every family, in the order in which they are written.
@@ -167,17 +201,37 @@ pub(crate) fn walk(snapshot: &Snapshot, own: Option<&Own>, sink: &mut dyn Sink) 
             (Sampler::Own(_), None) => {}
             (Sampler::Node(sample), _) => sample(snapshot, &mut Series::new(None, sink)),
             (Sampler::Gpu(sample), _) => {
-                for state in &snapshot.gpus.value.gpus {
-                    sample(snapshot, state, &mut Series::new(Some(&state.gpu), sink));
-                }
+                each(snapshot, sink, |state, series| sample(snapshot, state, series), unknown);
+            }
+            (Sampler::Condition(sample), _) => {
+                let listed = |state: &GpuState, series: &mut Series<'_>| sample(state.condition, series);
+                each(snapshot, sink, listed, sample);
             }
             (Sampler::Sample(sample), _) => {
-                for state in &snapshot.gpus.value.gpus {
-                    sample_gpu(state, sample, &mut Series::new(Some(&state.gpu), sink));
-                }
+                each(snapshot, sink, |state, series| sample_gpu(state, sample, series), unknown);
             }
         }
     }
+}
+
+/// Samples each GPU that said which it is, and then those that did not.
+fn each(
+    snapshot: &Snapshot,
+    sink: &mut dyn Sink,
+    listed: impl Fn(&GpuState, &mut Series<'_>),
+    unlisted: impl Fn(Condition, &mut Series<'_>),
+) {
+    let gpus = &*snapshot.gpus.value;
+    for state in &gpus.gpus {
+        listed(state, &mut Series::new(Some((&*state.gpu).into()), sink));
+    }
+    for gpu in &gpus.unlisted {
+        unlisted(Condition::Down(gpu.reason), &mut Series::new(Some(gpu.into()), sink));
+    }
+}
+
+fn unknown(condition: Condition, series: &mut Series<'_>) {
+    series.missing(&[], Absence::GpuDown(condition));
 }
 
 fn sample_gpu(state: &GpuState, sample: fn(&Gpu, &Sample, &mut Series<'_>), series: &mut Series<'_>) {
@@ -254,7 +308,7 @@ mod tests {
     #[test]
     fn label_names_are_lower_case_and_unique() {
         for family in families() {
-            let gpu = matches!(family.sampler, Sampler::Gpu(_) | Sampler::Sample(_));
+            let gpu = family.sampler.is_of_gpus();
             let mut seen: BTreeSet<&str> = gpu.then_some(GPU_LABELS).into_iter().flatten().collect();
             for label in family.labels {
                 assert!(

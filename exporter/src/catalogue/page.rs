@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use super::{Family, GPU_LABELS, Kind, Sampler, families};
+use super::{Family, GPU_LABELS, Kind, families};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/metrics.md");
 
@@ -19,7 +19,8 @@ Every metric that gpulet serves at `/metrics`, in the order of a scrape. This pa
 - The series of a GPU carry `gpu` (the driver's index) and `uuid` and no more; for the model or the PCI address join them
   with `* on (uuid) group_left (model) gpulet_gpu_info`.
 - A GPU that does not answer keeps `gpulet_gpu_info`, `gpulet_gpu_up` (0, with the reason), `gpulet_gpu_sample_age_seconds`
-  and `gpulet_gpu_xid_errors_total`. Its other series end.
+  and `gpulet_gpu_xid_errors_total`. Its other series end. One that has never said which it is has `gpulet_gpu_up` only,
+  with an empty `uuid`.
 - The label `reason` of `gpulet_nvml_up` and `gpulet_gpu_up` is empty while the value is 1 and one of a few fixed words while
   it is 0, so `gpulet_gpu_up == 0` is an alert that brings its reason.
 - Counters of the driver start at 0 when the driver is loaded. `rate()` and `increase()` take that for what it is.
@@ -38,7 +39,7 @@ fn page() -> String {
             Kind::Counter => "counter",
             Kind::Info => "info",
         };
-        let gpu = matches!(family.sampler, Sampler::Gpu(_) | Sampler::Sample(_)).then_some(GPU_LABELS);
+        let gpu = family.sampler.is_of_gpus().then_some(GPU_LABELS);
         let labels: Vec<String> =
             gpu.iter().flatten().chain(family.labels).map(|label| format!("`{label}`")).collect();
         let (unit, labels) =

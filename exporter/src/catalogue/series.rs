@@ -1,18 +1,17 @@
 //! How a family says what it has.
 
-use gpulet_inventory::gpu::Gpu;
 use gpulet_inventory::reading::Reading;
 
-use super::{Absence, Label, Sink, Value};
+use super::{Absence, GpuName, Label, Sink, Value};
 
 /// One family's series: those of one GPU, or those of the node.
 pub(crate) struct Series<'a> {
-    gpu: Option<&'a Gpu>,
+    gpu: Option<GpuName<'a>>,
     sink: &'a mut dyn Sink,
 }
 
 impl<'a> Series<'a> {
-    pub(crate) fn new(gpu: Option<&'a Gpu>, sink: &'a mut dyn Sink) -> Self {
+    pub(crate) fn new(gpu: Option<GpuName<'a>>, sink: &'a mut dyn Sink) -> Self {
         Self { gpu, sink }
     }
 

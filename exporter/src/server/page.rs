@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Write};
 
 use gpulet_inventory::reading::Reading;
 use gpulet_inventory::sample::Sample;
-use gpulet_inventory::snapshot::{Condition, Driver, GpuState, Snapshot};
+use gpulet_inventory::snapshot::{Condition, Driver, GpuState, NodeGpus, Snapshot, UnlistedGpu};
 use gpulet_inventory::topology::{Finding, Severity};
 
 use crate::own::Own;
@@ -69,20 +69,21 @@ fn body(page: &mut String, snapshot: Option<&Snapshot>, own: &Own) -> fmt::Resul
             Escaped(&down.remedy),
         )?,
     }
-    gpus(page, &snapshot.gpus.value.gpus)?;
+    gpus(page, &snapshot.gpus.value)?;
     findings(page, &snapshot.topology.value.findings)?;
     writeln!(page, "<p><img src=\"/topology.svg\" alt=\"The topology as a picture\"></p>")
 }
 
-fn gpus(page: &mut String, gpus: &[GpuState]) -> fmt::Result {
-    if gpus.is_empty() {
+fn gpus(page: &mut String, node: &NodeGpus) -> fmt::Result {
+    if node.gpus.is_empty() && node.unlisted.is_empty() {
         return writeln!(page, "<p>No GPU.</p>");
     }
     page.push_str(
         "<table>\n<tr><th>GPU</th><th>model</th><th>address</th><th>state</th><th>busy</th><th>memory</th>\
          <th>power</th><th>temperature</th><th>processes</th></tr>\n",
     );
-    gpus.iter().try_for_each(|state| row(page, state))?;
+    node.gpus.iter().try_for_each(|state| row(page, state))?;
+    node.unlisted.iter().try_for_each(|gpu| unlisted(page, gpu))?;
     page.push_str("</table>\n");
     Ok(())
 }
@@ -105,6 +106,17 @@ fn findings(page: &mut String, findings: &[Finding]) -> fmt::Result {
         )?;
     }
     writeln!(page, "</dl>")
+}
+
+/// A GPU that has not said which it is.
+fn unlisted(page: &mut String, gpu: &UnlistedGpu) -> fmt::Result {
+    let address = gpu.pci.map(|pci| pci.to_string()).unwrap_or_default();
+    writeln!(
+        page,
+        "<tr><td>{}</td><td></td><td><code>{address}</code></td><td class=\"down\" colspan=\"6\">{}</td></tr>",
+        gpu.index,
+        gpu.reason.reason(),
+    )
 }
 
 fn row(page: &mut String, state: &GpuState) -> fmt::Result {

@@ -19,6 +19,8 @@
 //!   mig                enabled, pending, instances[]: id, profile_id, profile, start, size,
 //!                      compute_instances[]: id, profile_id, uuid; null where the GPU has no MIG
 //!   processes[]        pid, kind, memory_bytes, gpu_instance, compute_instance; null where the driver did not say
+//! unlisted_gpus[]      GPUs that the driver counts and that have not said which they are: index, pci_bus_id, reason,
+//!                      call (the one that hangs or was refused)
 //! ```
 
 use gpulet_inventory::gpu::{Architecture, Gpu};
@@ -28,7 +30,7 @@ use gpulet_inventory::numa::{NumaNode, NumaNodeId};
 use gpulet_inventory::pci::PciAddress;
 use gpulet_inventory::process::GpuProcess;
 use gpulet_inventory::sample::Sample;
-use gpulet_inventory::snapshot::{Driver, GpuState, Snapshot};
+use gpulet_inventory::snapshot::{Driver, GpuState, Snapshot, UnlistedGpu};
 use gpulet_inventory::topology::{LargestFreeSets, NodeTopology, PlacedGpu, SeenBy};
 use serde::Serialize;
 
@@ -48,6 +50,7 @@ struct Node<'a> {
     numa_nodes: Vec<&'a NumaNode>,
     pci_gpus: Vec<PlaceView<'a>>,
     gpus: Vec<GpuView<'a>>,
+    unlisted_gpus: Vec<UnlistedView>,
 }
 
 impl<'a> Node<'a> {
@@ -61,6 +64,7 @@ impl<'a> Node<'a> {
             numa_nodes: topology.model.numa_nodes.iter().map(|area| &area.node).collect(),
             pci_gpus: topology.model.gpus.iter().filter_map(PlaceView::new).collect(),
             gpus: snapshot.gpus.value.gpus.iter().map(|state| GpuView::new(snapshot, state)).collect(),
+            unlisted_gpus: snapshot.gpus.value.unlisted.iter().map(UnlistedView::new).collect(),
         }
     }
 }
@@ -164,6 +168,20 @@ impl<'a> GpuView<'a> {
             mig: sample.and_then(|sample| sample.mig.value()).map(MigView::new),
             processes: sample.and_then(|sample| sample.processes.value()).map(Vec::as_slice),
         }
+    }
+}
+
+#[derive(Serialize)]
+struct UnlistedView {
+    index: u32,
+    pci_bus_id: Option<PciAddress>,
+    reason: &'static str,
+    call: Option<&'static str>,
+}
+
+impl UnlistedView {
+    fn new(gpu: &UnlistedGpu) -> Self {
+        Self { index: gpu.index, pci_bus_id: gpu.pci, reason: gpu.reason.reason(), call: gpu.reason.call() }
     }
 }
 

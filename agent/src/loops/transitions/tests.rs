@@ -91,6 +91,22 @@ fn each_change_is_told() {
 }
 
 #[test]
+fn a_gpu_that_does_not_say_which_it_is_is_told_once() {
+    let with = |unlisted: Vec<UnlistedGpu>| NodeGpus { unlisted, ..node(up(1), vec![]) };
+    let hangs = |seconds| DownReason::Unresponsive { call: "nvmlX", since: Duration::from_secs(seconds) };
+    let one = |reason| UnlistedGpu { index: 3, pci: None, reason };
+    let none = with(vec![]);
+    let first = with(vec![one(hangs(2))]);
+    assert_eq!(between(Some(&none), &first), [Transition::GpuUnnamed(one(hangs(2)))]);
+    assert_eq!(between(Some(&first), &with(vec![one(hangs(9))])), [], "that it takes longer is nothing new");
+    let lost = one(DownReason::Lost(Answer { call: "nvmlX", cause: Cause::Code(15) }));
+    assert_eq!(between(Some(&first), &with(vec![lost])), [Transition::GpuUnnamed(lost)]);
+    // When it answers it is one of the others.
+    let named = node(up(1), vec![gpu(3, Condition::Up, &[])]);
+    assert!(matches!(between(Some(&first), &named)[..], [Transition::GpuUp { index: 3, .. }]));
+}
+
+#[test]
 fn a_driver_that_goes_down_is_one_line() {
     let gone = Condition::Down(DownReason::DriverDown);
     let before = node(up(1), vec![gpu(0, Condition::Up, &[]), gpu(1, Condition::Up, &[])]);
