@@ -1,21 +1,19 @@
 //! A node as the commands look at it, once: this machine, or one that was recorded.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use gpulet_host::bundle::BundleError;
 use gpulet_host::{Root, hardware};
 use gpulet_inventory::host::Host;
-use gpulet_inventory::locality::DriverLocality;
-use gpulet_inventory::snapshot::NodeGpus;
+use gpulet_inventory::record::NodeRecord;
 use gpulet_inventory::topology::NodeTopology;
 use gpulet_nvml::{Classes, Driver};
 
 use crate::config::Settings;
 use crate::daemon::{self, Places};
 use crate::discovery;
-use crate::record::{self, RecordError};
+use crate::record;
 
 /// Why there is no node to look at.
 #[derive(Debug, thiserror::Error)]
@@ -30,7 +28,7 @@ pub(crate) enum NodeError {
         path: String,
         /// Why.
         #[source]
-        source: RecordError,
+        source: serde_json::Error,
     },
     /// Only a machine can be run on or collected from.
     #[error(
@@ -58,7 +56,7 @@ pub(crate) enum Node {
         /// Its files.
         root: Root,
         /// What its driver said.
-        record: Box<(NodeGpus, DriverLocality)>,
+        record: Box<NodeRecord>,
     },
 }
 
@@ -66,10 +64,8 @@ pub(crate) enum Node {
 pub(crate) struct Seen {
     /// The kernel's side.
     pub(crate) host: Host,
-    /// The driver's GPUs.
-    pub(crate) gpus: NodeGpus,
-    /// The driver's view of where they sit.
-    pub(crate) locality: DriverLocality,
+    /// The driver's.
+    pub(crate) driver: NodeRecord,
     /// How long asking for them took.
     pub(crate) took: Duration,
 }
@@ -94,15 +90,14 @@ impl Node {
     pub(crate) async fn look(&self) -> Seen {
         match self {
             Self::Recorded { root, record } => {
-                let (gpus, locality) = (**record).clone();
-                Seen { host: hardware::read(root), gpus, locality, took: Duration::ZERO }
+                Seen { host: hardware::read(root), driver: (**record).clone(), took: Duration::ZERO }
             }
             Self::Live { root, driver } => {
                 let begun = Instant::now();
                 let gpus = driver.sample(Classes { fast: true, slow: true }, begun).await;
                 let took = begun.elapsed();
-                let locality = driver.locality().await;
-                Seen { host: hardware::read(root), gpus, locality, took }
+                let driver = NodeRecord { gpus, locality: driver.locality().await };
+                Seen { host: hardware::read(root), driver, took }
             }
         }
     }
@@ -111,8 +106,8 @@ impl Node {
 impl Seen {
     /// The topology, held against the profile in the file `expected`.
     pub(crate) fn topology(&self, expected: Option<&Path>) -> NodeTopology {
-        let busy: BTreeSet<_> = discovery::busy(&self.gpus);
-        discovery::assess(&self.host, &self.gpus, &self.locality, expected, &busy)
+        let NodeRecord { gpus, locality } = &self.driver;
+        discovery::assess(&self.host, gpus, locality, expected, &discovery::busy(gpus))
     }
 }
 

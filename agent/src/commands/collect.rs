@@ -1,12 +1,12 @@
 //! `gpulet collect`: everything that gpulet reads of this machine, in one file.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use gpulet_host::bundle::BundleError;
 use gpulet_host::{Bundle, hardware};
+use gpulet_inventory::record::NodeRecord;
 use gpulet_nvml::{Classes, Driver};
 
 use super::{CommandError, places, print};
@@ -51,19 +51,19 @@ pub(super) fn collect(global: &Global, path: &Path) -> Result<(), CommandError> 
     let root = node::machine(&places.host_root, "collect")?.recorded();
     let driver = Driver::new(daemon::driver_options(&places, &settings));
     let runtime = daemon::runtime()?;
-    let said = runtime.block_on(async {
+    let record = runtime.block_on(async {
         let gpus = driver.sample(Classes { fast: true, slow: true }, Instant::now()).await;
-        (gpus, driver.locality().await)
+        NodeRecord { gpus, locality: driver.locality().await }
     });
     hardware::read(&root);
-    let attachment = record::attachment(&said.0, &said.1).map_err(CollectError::Record)?;
+    let gpus = record.gpus.gpus.len();
+    let attachments = record::attachments(record, Instant::now()).map_err(CollectError::Record)?;
     // Threads may hang in the driver: not waited for.
     runtime.shutdown_background();
-    let attachments = BTreeMap::from([(record::ATTACHMENT.to_owned(), attachment)]);
     let bundle = Bundle { host: root.recording(), attachments }.scrubbed(&host_names(&settings));
     let failed = |source| CollectError::Unwritable { path: path.to_owned(), source };
     file::replace(path, |file| Ok(bundle.write(file)?)).map_err(failed)?;
-    print(told(path, &bundle, said.0.gpus.len()).as_bytes())
+    print(told(path, &bundle, gpus).as_bytes())
 }
 
 /// What this machine is called: in full, up to its first dot, and as its node.

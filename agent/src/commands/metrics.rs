@@ -32,8 +32,8 @@ fn snapshot(seen: Seen, expected: Option<&Path>) -> Snapshot {
     Snapshot {
         taken: now,
         taken_unix: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
-        free_sets: discovery::free_sets(&topology.model, &seen.gpus),
-        gpus: Part::new(seen.gpus, now),
+        free_sets: discovery::free_sets(&topology.model, &seen.driver.gpus),
+        gpus: Part::new(seen.driver.gpus, now),
         topology: Part::new(topology, now),
         process: Part::new(gpulet_host::process::stats().unwrap_or_default(), now),
     }

@@ -18,7 +18,7 @@ pub(super) fn topo(global: &Global, form: TopologyForm, save: Option<&Path>) -> 
     let expected = settings.topology.expected_profile.filter(|_| save.is_none());
     let topology = seen.topology(expected.as_deref());
     let text = match form {
-        TopologyForm::Table => table(&topology, &seen.gpus.driver),
+        TopologyForm::Table => table(&topology, &seen.driver.gpus.driver),
         TopologyForm::Json => json(&topology)?,
         TopologyForm::Dot => gpulet_topology::dot(&topology.model),
         TopologyForm::Svg => gpulet_topology::svg(&topology.model),
@@ -26,7 +26,7 @@ pub(super) fn topo(global: &Global, form: TopologyForm, save: Option<&Path>) -> 
     print(text.as_bytes())?;
     if let Some(path) = save {
         profile::save(path, &topology.model)?;
-        if let Driver::Down(down) = &seen.gpus.driver {
+        if let Driver::Down(down) = &seen.driver.gpus.driver {
             eprintln!(
                 "gpulet: the driver is down ({}), so the profile expects no NVLinks and knows no product names",
                 down.reason
