@@ -50,12 +50,12 @@ pub(crate) fn read_link(path: &Path) -> io::Result<Option<String>> {
 }
 
 /// What is in a directory. Names that are no text are left out, as the kernel gives none such here. Where links point
-/// is looked up only if it `matters`; without, they are called unread.
+/// is looked up only if it `matters`; without, they are called unread, as files are.
 pub(crate) fn list(directory: &Path, matters: bool) -> io::Result<Vec<(String, Entry)>> {
     let mut entries = Vec::new();
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
-        let kind = if matters { kind(&entry)? } else { Entry::Unread };
+        let kind = kind(&entry, matters)?;
         if let Ok(name) = entry.file_name().into_string() {
             entries.push((name, kind));
         }
@@ -63,11 +63,11 @@ pub(crate) fn list(directory: &Path, matters: bool) -> io::Result<Vec<(String, E
     Ok(entries)
 }
 
-fn kind(entry: &DirEntry) -> io::Result<Entry> {
+fn kind(entry: &DirEntry, matters: bool) -> io::Result<Entry> {
     let kind = entry.file_type()?;
     Ok(match kind {
         _ if kind.is_dir() => Entry::Directory,
-        _ if kind.is_symlink() => read_link(&entry.path())?.map_or(Entry::Unread, Entry::Link),
+        _ if kind.is_symlink() && matters => read_link(&entry.path())?.map_or(Entry::Unread, Entry::Link),
         _ => Entry::Unread,
     })
 }

@@ -10,6 +10,7 @@ use std::io;
 
 use gpulet_inventory::host::Oddity;
 
+use crate::recorded::Entry;
 use crate::root::{MAX_FILE_BYTES, Root, is_missing};
 
 /// As many links as the kernel follows on one way.
@@ -159,9 +160,12 @@ impl<'r> Directory<'r> {
         word
     }
 
-    /// The names in this directory, sorted.
+    /// The names in this directory, sorted. Which of them are directories, and no links, is known from now on.
     pub(crate) fn names(&self) -> Vec<String> {
-        let mut names = self.reader.known(&self.path, self.reader.root.list(&self.path)).unwrap_or_default();
+        let listed = self.reader.known(&self.path, self.reader.root.list(&self.path)).unwrap_or_default();
+        let directories = listed.iter().filter(|(_, entry)| *entry == Entry::Directory);
+        self.reader.real.borrow_mut().extend(directories.map(|(name, _)| self.file(name)));
+        let mut names: Vec<String> = listed.into_iter().map(|(name, _)| name).collect();
         names.sort_unstable();
         names
     }

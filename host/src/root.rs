@@ -136,8 +136,9 @@ impl Root {
         Ok(target)
     }
 
-    /// What is in the directory at `path`, a real path below the root.
-    pub(crate) fn list(&self, path: &str) -> io::Result<Vec<String>> {
+    /// What is in the directory at `path`, a real path below the root. Of links and files only a root that records
+    /// tells which is which.
+    pub(crate) fn list(&self, path: &str) -> io::Result<Vec<(String, Entry)>> {
         let entries = match &self.bundle {
             Some(bundle) => bundle.host.list(path),
             None => disk::list(&self.path.join(path), self.recording.is_some()),
@@ -148,7 +149,7 @@ impl Root {
                 recording.add(&below(path, name), entry.clone());
             }
         });
-        Ok(entries.into_iter().map(|(name, _)| name).collect())
+        Ok(entries)
     }
 
     fn record(&self, add: impl FnOnce(&mut Recorded)) {

@@ -260,6 +260,8 @@ fn entry() -> impl Strategy<Value = Entry> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
     #[test]
     fn any_tree_is_read(entries in proptest::collection::btree_map(path(), entry(), 0..80)) {
         let bundle = Bundle { host: entries.into_iter().collect::<Recorded>(), ..Bundle::default() };

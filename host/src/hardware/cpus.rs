@@ -19,6 +19,8 @@ const MAX_THREADS: usize = 64;
 pub(super) fn read<'r>(reader: &'r Reader<'r>) -> Cpus {
     let Some(directory) = reader.directory(CPUS) else { return Cpus::default() };
     let online = directory.read("online", list(MAX_CPUS)).unwrap_or_default();
+    // One listing is cheaper than asking of each CPU whether it is a link.
+    directory.names();
     Cpus {
         present: directory.read("present", list(MAX_CPUS)).unwrap_or_default(),
         places: places(&directory, &online),
@@ -91,13 +93,17 @@ fn last_level_caches(cpus: &Directory<'_>, online: &CpuSet) -> Vec<CpuSet> {
         if caches.iter().any(|cache| cache.contains(cpu)) {
             continue;
         }
-        caches.extend(last_level_cache(cpus, cpu));
+        match cpus.below(&format!("cpu{cpu}/cache")) {
+            Some(directory) => caches.extend(last_level_cache(&directory, cpu)),
+            // A kernel that tells of no cache of the first CPU tells of none at all.
+            None if online.iter().next() == Some(cpu) => break,
+            None => {}
+        }
     }
     caches
 }
 
-fn last_level_cache(cpus: &Directory<'_>, cpu: u32) -> Option<CpuSet> {
-    let directory = cpus.below(&format!("cpu{cpu}/cache"))?;
+fn last_level_cache(directory: &Directory<'_>, cpu: u32) -> Option<CpuSet> {
     let names = directory.names().into_iter().filter(|name| name.starts_with("index"));
     let levels = names.filter_map(|name| {
         let cache = directory.below(&name)?;
