@@ -7,7 +7,7 @@ use gpulet_inventory::host::Host;
 use gpulet_inventory::link::NvLink;
 use gpulet_inventory::locality::DriverLocality;
 use gpulet_inventory::pci::PciAddress;
-use gpulet_inventory::snapshot::{Condition, GpuState, NodeGpus};
+use gpulet_inventory::snapshot::{Condition, GpuState, NodeGpus, UnlistedGpu};
 use gpulet_inventory::topology::{LargestFreeSets, NodeTopology, Topology};
 use gpulet_topology::{GpuView, build, findings, largest_free_sets};
 
@@ -60,9 +60,14 @@ pub(crate) fn free_sets(topology: &Topology, gpus: &NodeGpus) -> LargestFreeSets
 /// Whether anything that the topology is concluded from became different.
 pub(crate) fn differs(before: &NodeGpus, after: &NodeGpus) -> bool {
     before.driver.down_reason() != after.driver.down_reason()
-        || before.unlisted != after.unlisted
+        || !before.unlisted.iter().map(unlisted).eq(after.unlisted.iter().map(unlisted))
         || before.gpus.len() != after.gpus.len()
         || before.gpus.iter().zip(&after.gpus).any(|(before, after)| gpu_differs(before, after))
+}
+
+/// For how long one has been hanging is nothing new.
+fn unlisted(gpu: &UnlistedGpu) -> (u32, Option<PciAddress>, &'static str) {
+    (gpu.index, gpu.pci, gpu.reason.reason())
 }
 
 fn gpu_differs(before: &GpuState, after: &GpuState) -> bool {

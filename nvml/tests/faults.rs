@@ -151,7 +151,7 @@ async fn no_library_is_a_state_that_names_what_was_tried() {
     let (reason, message, remedy) = down(&rig.tick().await);
     assert_eq!(reason, "LibraryNotFound");
     assert!(message.contains("libnvidia-ml.so.1"), "{message}");
-    assert!(message.contains("/nonexistent/run/nvidia/driver/usr/lib64/libnvidia-ml.so.1"), "{message}");
+    assert!(message.contains("28 places") && message.contains("/nonexistent/usr/lib"), "{message}");
     assert!(remedy.contains("--nvml-library"), "{remedy}");
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use gpulet_inventory::snapshot::{Driver, NodeGpus};
 use gpulet_nvml::QuiesceError;
-use gpulet_simulator::command::Command;
+use gpulet_simulator::command::{Command, Load};
 use gpulet_simulator::state::Effect;
 use support::{Rig, all_up, is_unresponsive, open_files_below, sample, value};
 
@@ -185,18 +185,59 @@ async fn a_dropped_driver_lets_go_of_its_files() {
     drop(node);
 }
 
+/// Numbers and identities of the GPUs.
+fn gpus(node: &NodeGpus) -> Vec<(u32, String)> {
+    node.gpus.iter().map(|state| (state.gpu.index, state.gpu.uuid.to_string())).collect()
+}
+
 #[tokio::test]
-async fn a_gpu_that_the_kernel_binds_or_lets_go_is_noticed_with_the_slow_values() {
+async fn a_gpu_that_the_kernel_takes_away_or_gives_is_noticed_with_the_slow_values() {
     let rig = Rig::new("l40s-4x");
-    assert_eq!(version(&rig.tick().await).1, 1);
-    let bound = rig.node.host_root().join("proc/driver/nvidia/gpus/0000:fe:00.0");
-    std::fs::create_dir(&bound).unwrap();
-    let fast = gpulet_nvml::Classes { fast: true, slow: false };
-    assert_eq!(version(&rig.driver.sample(fast, Instant::now()).await).1, 1);
-    let more = rig.tick().await;
-    assert!(all_up(&more, 4), "{:?}", more.driver);
-    assert_eq!(version(&more).1, 2);
+    let whole = rig.tick().await;
+    assert_eq!(version(&whole).1, 1);
+    rig.command(Command::Load { gpu: None, load: Load::Idle });
+    rig.command(Command::Bind { gpu: 1, bound: false });
+    let fewer = rig.tick().await;
+    assert_eq!(version(&fewer).1, 2);
+    assert!(all_up(&fewer, 3), "{:?}", fewer.driver);
+    let uuid = |at: usize| whole.gpus[at].gpu.uuid.to_string();
+    assert_eq!(gpus(&fewer), [(0, uuid(0)), (1, uuid(2)), (2, uuid(3))]);
     assert_eq!(version(&rig.tick().await).1, 2, "once");
-    std::fs::remove_dir(&bound).unwrap();
-    assert_eq!(version(&rig.tick().await).1, 3);
+
+    rig.command(Command::Bind { gpu: 1, bound: true });
+    let back = rig.tick().await;
+    assert_eq!(version(&back).1, 3);
+    assert!(all_up(&back, 4), "{:?}", back.driver);
+    assert_eq!(gpus(&back), gpus(&whole));
+    assert_eq!(back.calls.stuck_threads, 0);
+}
+
+#[tokio::test]
+async fn where_the_kernel_does_not_tell_the_drivers_own_count_does() {
+    let rig = Rig::with("l40s-4x", |options| {
+        options.host_root = "/nonexistent".into();
+        options.deadline = PATIENCE;
+    });
+    assert!(all_up(&rig.tick().await, 4));
+    rig.command(Command::Load { gpu: None, load: Load::Idle });
+    rig.command(Command::Bind { gpu: 3, bound: false });
+    let fewer = rig.tick_until(|gpus| all_up(gpus, 3)).await;
+    assert_eq!(version(&fewer).1, 2);
+    rig.command(Command::Bind { gpu: 3, bound: true });
+    let back = rig.tick_until(|gpus| all_up(gpus, 4)).await;
+    assert_eq!(version(&back).1, 3);
+    for _ in 0..5 {
+        assert_eq!(version(&rig.tick().await).1, 3);
+    }
+}
+
+#[tokio::test]
+async fn a_count_that_hangs_costs_no_gpu() {
+    let rig = Rig::with_deadline("l40s-4x", Duration::from_secs(1));
+    rig.tick_until(|gpus| all_up(gpus, 4)).await;
+    let fault = rig.fault(None, "nvmlDeviceGetCount_v2", Effect::Block);
+    let stuck = rig.tick_until(|gpus| gpus.calls.stuck_threads == 1).await;
+    assert!(all_up(&stuck, 4));
+    rig.clear(fault);
+    rig.tick_until(|gpus| all_up(gpus, 4) && gpus.calls.stuck_threads == 0).await;
 }

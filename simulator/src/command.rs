@@ -44,6 +44,14 @@ pub enum Command {
         /// GPU index.
         gpu: u32,
     },
+    /// Takes the GPU away from the driver, or gives it back, as through `unbind` and `bind` in sysfs. The driver then has
+    /// fewer or more GPUs and numbers them anew; commands do not.
+    Bind {
+        /// GPU index.
+        gpu: u32,
+        /// Whether it is the driver's from now on.
+        bound: bool,
+    },
     /// Reports an XID, with the counters that go with it (48, 63, 64, 94, 95).
     Xid {
         /// GPU index.
@@ -304,6 +312,20 @@ pub enum Refusal {
         /// GPU index.
         gpu: u32,
     },
+    /// The driver does not have the GPU.
+    #[error("GPU {gpu} is not bound to the driver: bind it first")]
+    GpuNotBound {
+        /// GPU index.
+        gpu: u32,
+    },
+    /// Binding would change nothing.
+    #[error("GPU {gpu} is {} the driver already", if *.bound { "bound to" } else { "unbound from" })]
+    SameBinding {
+        /// GPU index.
+        gpu: u32,
+        /// Whether it is bound.
+        bound: bool,
+    },
     /// The GPU has no such link.
     #[error("GPU {gpu} has no NVLink {link}: it has {count}, numbered from 0")]
     NoSuchLink {
@@ -396,6 +418,8 @@ impl Refusal {
             Self::InvalidVersion { .. } => "InvalidVersion",
             Self::GpuLost { .. } => "GpuLost",
             Self::GpuNotLost { .. } => "GpuNotLost",
+            Self::GpuNotBound { .. } => "GpuNotBound",
+            Self::SameBinding { .. } => "SameBinding",
             Self::NoSuchLink { .. } => "NoSuchLink",
             Self::NoSuchInstance { .. } => "NoSuchInstance",
             Self::InstanceNeeded { .. } => "InstanceNeeded",

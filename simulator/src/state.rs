@@ -52,6 +52,8 @@ pub struct GpuState {
     pub board: BoardState,
     /// Fallen off the bus: every call fails with `GPU_IS_LOST`.
     pub lost: bool,
+    /// Bound to the driver. One that is not is none of the driver's GPUs.
+    pub bound: bool,
     /// Gauges.
     pub now: Gauges,
     /// Counters since the driver was loaded, and lifetime ones.
@@ -64,6 +66,13 @@ pub struct GpuState {
     pub mig: Option<MigState>,
     /// Fabric registration; absent before Hopper.
     pub fabric: Option<FabricState>,
+}
+
+impl GpuState {
+    /// Whether the driver can reach it.
+    pub fn is_reachable(&self) -> bool {
+        self.bound && !self.lost
+    }
 }
 
 /// What a GPU is.

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::TestNode;
-use gpulet_simulator::command::{Applied, Command};
+use gpulet_simulator::command::{Applied, Command, Load};
 use gpulet_simulator::state::Effect;
 use nvml_wrapper::enums::device::DeviceArchitecture;
 use nvml_wrapper::error::NvmlError;
@@ -194,4 +194,31 @@ fn a_node_without_driver_has_no_library() {
     let test = TestNode::start("cpu-only");
     assert!(!test.node.library().exists());
     assert!(matches!(test.try_nvml(), Err(NvmlError::LibloadingError(_))));
+}
+
+#[test]
+fn a_gpu_that_is_not_bound_is_none_of_the_drivers() {
+    let test = TestNode::start("l40s-4x");
+    let nvml = test.nvml();
+    let uuids: Vec<String> =
+        (0..4).map(|index| nvml.device_by_index(index).unwrap().uuid().unwrap()).collect();
+    let second = nvml.device_by_index(1).unwrap();
+    let third = nvml.device_by_index(2).unwrap();
+    let bound = test.node.host_root().join("proc/driver/nvidia/gpus");
+    assert_eq!(std::fs::read_dir(&bound).unwrap().count(), 4);
+    test.node.command(Command::Load { gpu: None, load: Load::Idle }).unwrap();
+    test.node.command(Command::Bind { gpu: 1, bound: false }).unwrap();
+    assert_eq!(std::fs::read_dir(&bound).unwrap().count(), 3);
+
+    assert_eq!(nvml.device_count().unwrap(), 3);
+    let left = |index: u32| nvml.device_by_index(index).unwrap().uuid().unwrap();
+    assert_eq!([left(0), left(1), left(2)], [&uuids[0], &uuids[2], &uuids[3]].map(Clone::clone));
+    assert!(nvml.device_by_index(3).is_err());
+    assert!(matches!(nvml.device_by_uuid(uuids[1].as_str()), Err(NvmlError::NotFound)));
+    assert!(matches!(second.power_usage(), Err(NvmlError::GpuLost)));
+    assert_eq!(third.index().unwrap(), 1);
+
+    test.node.command(Command::Bind { gpu: 1, bound: true }).unwrap();
+    assert_eq!(nvml.device_count().unwrap(), 4);
+    assert_eq!((second.index().unwrap(), third.index().unwrap()), (1, 2));
 }

@@ -121,7 +121,7 @@ impl Node {
     fn gpu_state(&self, index: u32) -> Answer<&GpuState> {
         match self.state.gpus.get(index as usize) {
             None => Err(INVALID_ARGUMENT),
-            Some(gpu) if gpu.lost => Err(GPU_IS_LOST),
+            Some(gpu) if !gpu.is_reachable() => Err(GPU_IS_LOST),
             Some(gpu) => Ok(gpu),
         }
     }

@@ -181,6 +181,6 @@ fn take(state: &NodeState, number: u32) -> Answer<Option<Event>> {
         set.next = event.sequence + 1;
         return Ok(Some(event.clone()));
     }
-    let lost = |gpu: &u32| state.gpus.get(*gpu as usize).is_some_and(|gpu| gpu.lost);
-    if set.registered.keys().any(lost) { Err(GPU_IS_LOST) } else { Ok(None) }
+    let gone = |gpu: &u32| state.gpus.get(*gpu as usize).is_some_and(|gpu| !gpu.is_reachable());
+    if set.registered.keys().any(gone) { Err(GPU_IS_LOST) } else { Ok(None) }
 }

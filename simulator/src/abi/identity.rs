@@ -8,14 +8,15 @@ use super::call::{Gpu, Node};
 use super::code::{Answer, INSUFFICIENT_SIZE, INVALID_ARGUMENT, NOT_FOUND, NOT_SUPPORTED};
 use super::handle::Object;
 use super::out::{Array, Given, Out, Text, chars, version_word};
-use crate::state::GpuIdentity;
+use crate::state::{GpuIdentity, GpuState};
 
 pub(super) fn count(node: &Node, count: Out<c_uint>) -> Answer {
-    count.set(node.state.gpus.len() as c_uint)
+    count.set(numbered(node).count() as c_uint)
 }
 
 pub(super) fn by_index(node: &Node, index: c_uint, device: Out<nvmlDevice_t>) -> Answer {
-    device.set(node.open_gpu(index)?.pointer())
+    let gpu = numbered(node).nth(index as usize).ok_or(INVALID_ARGUMENT)?;
+    device.set(node.open_gpu(gpu)?.pointer())
 }
 
 pub(super) fn by_uuid(node: &Node, uuid: Given, device: Out<nvmlDevice_t>) -> Answer {
@@ -23,7 +24,7 @@ pub(super) fn by_uuid(node: &Node, uuid: Given, device: Out<nvmlDevice_t>) -> An
     if let Some(index) = find(node, |identity| identity.uuid.eq_ignore_ascii_case(&uuid)) {
         return device.set(node.open_gpu(index)?.pointer());
     }
-    for (index, gpu) in (0..).zip(&node.state.gpus) {
+    for (index, gpu) in (0..).zip(&node.state.gpus).filter(|(_, gpu)| gpu.bound) {
         let instances = gpu.mig.iter().filter(|mig| mig.mode.0).flat_map(|mig| &mig.instances);
         let mut computes = instances.flat_map(|gi| gi.compute.iter().map(move |ci| (gi.id, ci)));
         if let Some((gi, ci)) = computes.find(|(_, ci)| ci.uuid.eq_ignore_ascii_case(&uuid)) {
@@ -47,7 +48,13 @@ pub(super) fn by_pci(node: &Node, bus_id: Given, device: Out<nvmlDevice_t>) -> A
 }
 
 fn find(node: &Node, wanted: impl Fn(&GpuIdentity) -> bool) -> Option<u32> {
-    (0..).zip(&node.state.gpus).find(|(_, gpu)| wanted(&gpu.identity)).map(|(index, _)| index)
+    let is_wanted = |(_, gpu): &(u32, &GpuState)| gpu.bound && wanted(&gpu.identity);
+    (0..).zip(&node.state.gpus).find(is_wanted).map(|(index, _)| index)
+}
+
+/// The driver's GPUs in the order in which it numbers them, each by its place on the node.
+fn numbered(node: &Node) -> impl Iterator<Item = u32> {
+    (0..).zip(&node.state.gpus).filter(|(_, gpu)| gpu.bound).map(|(index, _)| index)
 }
 
 /// `domain:bus:device.function` in hexadecimal; the domain and the function can be left out.
@@ -64,7 +71,7 @@ fn parse_bus_id(text: &str) -> Option<(u32, u32, u32)> {
 }
 
 pub(super) fn index(gpu: &Gpu<'_>, index: Out<c_uint>) -> Answer {
-    index.set(gpu.index)
+    index.set(numbered(gpu.node).take_while(|before| *before < gpu.index).count() as c_uint)
 }
 
 pub(super) fn name(gpu: &Gpu<'_>, name: Text, length: c_uint) -> Answer {

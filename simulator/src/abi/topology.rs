@@ -57,7 +57,7 @@ fn level(a: &Place, b: &Place) -> c_uint {
 
 fn level_to(gpu: &Gpu<'_>, peer: u32) -> Answer<c_uint> {
     let other = gpu.node.state.gpus.get(peer as usize).ok_or(INVALID_ARGUMENT)?;
-    if other.lost {
+    if !other.is_reachable() {
         return Err(GPU_IS_LOST);
     }
     // What the driver tells is not always what the tree says.

@@ -25,6 +25,16 @@ pub(super) enum Fault {
         /// GPU index
         gpu: u32,
     },
+    /// A GPU is taken away from the driver, which then numbers the others anew; commands do not
+    Unbind {
+        /// GPU index
+        gpu: u32,
+    },
+    /// A GPU is given back to the driver
+    Bind {
+        /// GPU index
+        gpu: u32,
+    },
     /// The driver reports an XID
     Xid {
         /// GPU index
@@ -115,6 +125,8 @@ impl Fault {
             Self::Clear { id } => Command::ClearFault { id },
             Self::Lose { gpu } => Command::Lose { gpu },
             Self::Restore { gpu } => Command::Restore { gpu },
+            Self::Unbind { gpu } => Command::Bind { gpu, bound: false },
+            Self::Bind { gpu } => Command::Bind { gpu, bound: true },
             Self::Xid { gpu, code, times, instance } => Command::Xid { gpu, code, times, instance },
             Self::Link(Link { gpu, link, up, .. }) => Command::Link { gpu, link, up },
             Self::Driver(Driver::Unload { force }) => Command::UnloadDriver { force },

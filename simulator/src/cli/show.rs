@@ -69,8 +69,8 @@ fn text(out: &mut impl Write, state: &NodeState, users: &[u32]) -> io::Result<()
 }
 
 fn line(gpu: &GpuState) -> String {
-    if gpu.lost {
-        return format!("{:<28} lost", gpu.board.name);
+    if !gpu.is_reachable() {
+        return format!("{:<28} {}", gpu.board.name, if gpu.lost { "lost" } else { "not bound" });
     }
     let [busy, ..] = gpu.now.utilization;
     let memory = format!("{}/{}", gpu.now.memory_used_bytes >> 20, gpu.board.memory_bytes >> 20);

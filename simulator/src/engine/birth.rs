@@ -70,6 +70,7 @@ fn gpu_state(node: &Node, wiring: &Wiring, index: usize, gpu: &Gpu) -> GpuState 
     let mut state = GpuState {
         board: board_state(gpu),
         lost: false,
+        bound: true,
         now: gauges(gpu),
         count: Counters::default(),
         nvlinks: wiring.links(index),

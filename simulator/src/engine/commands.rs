@@ -25,6 +25,7 @@ impl Engine {
             Command::ClearFault { id } => return self.clear_fault(id),
             Command::Lose { gpu } => self.lose(gpu)?,
             Command::Restore { gpu } => self.restore(gpu)?,
+            Command::Bind { gpu, bound } => self.bind(gpu, bound)?,
             Command::Xid { gpu, code, times, instance } => self.xid(gpu, code, times, instance)?,
             Command::Link { gpu, link, up } => self.link(gpu, link, up)?,
             Command::UnloadDriver { force } => self.unload_driver(force)?,
@@ -61,10 +62,14 @@ impl Engine {
         state.ok_or(Refusal::NoSuchGpu { gpu, count })
     }
 
-    /// A GPU that is not lost.
+    /// A GPU that is the driver's and not lost.
     pub(super) fn present(&mut self, gpu: u32) -> Result<&mut GpuState, Refusal> {
         let state = self.gpu(gpu)?;
-        if state.lost { Err(Refusal::GpuLost { gpu }) } else { Ok(state) }
+        match state {
+            state if state.lost => Err(Refusal::GpuLost { gpu }),
+            state if !state.bound => Err(Refusal::GpuNotBound { gpu }),
+            state => Ok(state),
+        }
     }
 
     pub(super) fn life(&mut self, gpu: u32) -> Option<&mut Life> {
@@ -128,14 +133,36 @@ impl Engine {
         if !self.gpu(gpu)?.lost {
             return Err(Refusal::GpuNotLost { gpu });
         }
-        self.gpu(gpu)?.lost = false;
+        let state = self.gpu(gpu)?;
+        state.lost = false;
+        let reachable = state.is_reachable();
         self.reset_gpu(gpu);
-        self.set_peers(gpu, true);
+        self.set_peers(gpu, reachable);
+        Ok(())
+    }
+
+    /// The kernel takes a GPU away from the driver or gives it one. Clients that have it open do not hold it.
+    fn bind(&mut self, gpu: u32, bound: bool) -> Result<(), Refusal> {
+        self.with_driver()?;
+        let state = self.gpu(gpu)?;
+        if state.bound == bound {
+            return Err(Refusal::SameBinding { gpu, bound });
+        }
+        let pids: Vec<u32> = state.processes.iter().map(|process| process.pid).collect();
+        if !pids.is_empty() {
+            return Err(Refusal::InUse { pids });
+        }
+        state.bound = bound;
+        let reachable = state.is_reachable();
+        if bound {
+            self.reset_gpu(gpu);
+        }
+        self.set_peers(gpu, reachable);
         Ok(())
     }
 
     /// Direct links of a GPU that goes or comes: the other ends follow.
-    fn set_peers(&mut self, gpu: u32, up: bool) {
+    pub(super) fn set_peers(&mut self, gpu: u32, up: bool) {
         let Ok(index) = usize::try_from(gpu) else { return };
         let links = self.state.gpus.get(index).map_or(0, |state| state.nvlinks.len());
         for (peer, peer_link) in (0..links).filter_map(|link| self.wiring.peer(index, link)) {

@@ -38,10 +38,18 @@ impl Engine {
         let denied = self.state.driver.no_permission;
         self.state.driver = birth::driver(&version, self.state.driver.load + 1);
         self.state.driver.no_permission = denied;
+        // Loading it binds all that it can drive.
+        let unbound: Vec<u32> =
+            (0..).zip(&self.state.gpus).filter(|(_, gpu)| !gpu.bound).map(|(gpu, _)| gpu).collect();
         for ((gpu, life), state) in self.node.gpus().iter().zip(&mut self.lives).zip(&mut self.state.gpus) {
             life.body.reset();
             life.load = Load::Idle;
+            state.bound = true;
             fresh(gpu, state, &version);
+        }
+        for gpu in unbound {
+            let reachable = self.gpu(gpu)?.is_reachable();
+            self.set_peers(gpu, reachable);
         }
         Ok(())
     }

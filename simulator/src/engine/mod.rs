@@ -128,7 +128,7 @@ impl Engine {
         let mut exchange = Vec::with_capacity(self.lives.len());
         let parts = self.node.gpus().iter().zip(&mut self.lives).zip(&mut self.state.gpus);
         for (index, ((gpu, life), state)) in (0..).zip(parts) {
-            if !self.state.driver.loaded || state.lost {
+            if !self.state.driver.loaded || !state.is_reachable() {
                 life.body.cool();
                 exchange.push(0.0);
                 continue;

@@ -36,7 +36,7 @@ pub(super) fn add(tree: &mut Tree, node: &Node, state: &NodeState) {
     if loaded {
         module(tree, node, &state.driver);
         caps_if_any(tree, state);
-        for (gpu, now) in node.gpus().iter().zip(&state.gpus) {
+        for (gpu, now) in node.gpus().iter().zip(&state.gpus).filter(|(_, now)| now.bound) {
             one_gpu(tree, gpu, now, &state.driver);
             memory_node(tree, gpu, now);
         }

@@ -6,7 +6,7 @@ use crate::state::{MigState, NodeState};
 #[derive(PartialEq)]
 pub(super) struct Shown {
     driver: Option<String>,
-    lost: Vec<bool>,
+    reachable: Vec<(bool, bool)>,
     pcie: Vec<(u32, u32)>,
     processes: Vec<Vec<u32>>,
     mig: Vec<Option<MigState>>,
@@ -17,7 +17,7 @@ impl Shown {
         let gpus = || state.gpus.iter();
         Self {
             driver: state.driver.loaded.then(|| format!("{} {}", state.driver.load, state.driver.version)),
-            lost: gpus().map(|gpu| gpu.lost).collect(),
+            reachable: gpus().map(|gpu| (gpu.lost, gpu.bound)).collect(),
             pcie: gpus().map(|gpu| (gpu.now.pcie_generation, gpu.now.pcie_width)).collect(),
             processes: gpus().map(|gpu| gpu.processes.iter().map(|process| process.pid).collect()).collect(),
             mig: gpus().map(|gpu| gpu.mig.as_ref().map(instances_only)).collect(),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{Ordering, fence};
 
 use super::map::{LAYOUT, MAGIC, Map, SLOT_BYTES, monotonic_ms};
-use crate::state::{DriverState, Fault, NodeState};
+use crate::state::{DriverState, Fault, GpuState, NodeState};
 
 /// Why a state could not be published.
 #[derive(Debug, thiserror::Error)]
@@ -56,7 +56,7 @@ struct Alerts {
     driver: DriverState,
     faults: Vec<Fault>,
     last_event: Option<u64>,
-    lost: Vec<bool>,
+    reachable: Vec<bool>,
 }
 
 impl Alerts {
@@ -65,7 +65,7 @@ impl Alerts {
             driver: state.driver.clone(),
             faults: state.faults.clone(),
             last_event: state.events.last().map(|event| event.sequence),
-            lost: state.gpus.iter().map(|gpu| gpu.lost).collect(),
+            reachable: state.gpus.iter().map(GpuState::is_reachable).collect(),
         }
     }
 }

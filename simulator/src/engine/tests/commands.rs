@@ -77,6 +77,33 @@ fn a_lost_gpu_says_so_and_comes_back_reset() {
 }
 
 #[test]
+fn a_gpu_can_be_taken_from_the_driver_and_given_back() {
+    let mut engine = engine("dgx-1v");
+    let bind = |gpu, bound| Command::Bind { gpu, bound };
+    let up = |engine: &Engine| {
+        let links = engine.state().gpus.iter().map(|gpu| gpu.nvlinks.iter().filter(|link| link.up).count());
+        links.collect::<Vec<_>>()
+    };
+    let whole = up(&engine);
+    load(&mut engine, 3, Load::Training);
+    assert_eq!(refusal(&mut engine, bind(3, false)), "InUse");
+    load(&mut engine, 3, Load::Idle);
+    engine.apply(bind(3, false)).unwrap();
+    assert_eq!(refusal(&mut engine, bind(3, false)), "SameBinding");
+    assert_eq!(refusal(&mut engine, Command::Load { gpu: Some(3), load: Load::Training }), "GpuNotBound");
+    assert!(up(&engine).iter().sum::<usize>() < whole.iter().sum(), "its peers see their links go down");
+    engine.apply(bind(3, true)).unwrap();
+    assert_eq!(up(&engine), whole);
+    // Loading the driver binds what it finds.
+    engine.apply(bind(3, false)).unwrap();
+    engine.apply(Command::UnloadDriver { force: true }).unwrap();
+    assert_eq!(refusal(&mut engine, bind(3, true)), "DriverNotLoaded");
+    engine.apply(Command::LoadDriver { version: None }).unwrap();
+    assert!(engine.state().gpus[3].bound);
+    assert_eq!(up(&engine), whole);
+}
+
+#[test]
 fn events_are_numbered_and_bounded() {
     let mut engine = idle();
     engine.apply(Command::Xid { gpu: 1, code: 63, times: 3, instance: None }).unwrap();

@@ -34,6 +34,7 @@ fn any_command() -> impl Strategy<Value = Command> {
         (some_gpu.clone(), any_load()).prop_map(|(gpu, load)| Command::Load { gpu, load }),
         gpu.clone().prop_map(|gpu| Command::Lose { gpu }),
         gpu.clone().prop_map(|gpu| Command::Restore { gpu }),
+        (gpu.clone(), any::<bool>()).prop_map(|(gpu, bound)| Command::Bind { gpu, bound }),
         (gpu.clone(), 0..100_u64, 0..2000_u32).prop_map(|(gpu, code, times)| Command::Xid {
             gpu,
             code,
