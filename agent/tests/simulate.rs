@@ -44,7 +44,7 @@ fn up(scrape: &str) -> usize {
 
 #[test]
 fn one_command_serves_eight_gpus_and_ends_without_trace() {
-    let within = tempfile::tempdir().unwrap();
+    let within = tempfile::tempdir_in(gpulet_simulator::scratch_dir()).unwrap();
     let mut daemon = simulate("dgx-h100", within.path());
     daemon.ready();
     let scrape = daemon.scrape_until("all GPUs", |scrape| up(scrape) == 8);
@@ -74,7 +74,7 @@ fn one_command_serves_eight_gpus_and_ends_without_trace() {
 
 #[test]
 fn killed_it_leaves_nothing_behind_either() {
-    let within = tempfile::tempdir().unwrap();
+    let within = tempfile::tempdir_in(gpulet_simulator::scratch_dir()).unwrap();
     let mut daemon = simulate("cpu-only", within.path());
     daemon.ready();
     daemon.signal(Signal::SIGKILL);
@@ -84,7 +84,7 @@ fn killed_it_leaves_nothing_behind_either() {
 
 #[test]
 fn interrupted_before_the_node_answers_it_leaves_nothing_behind() {
-    let within = tempfile::tempdir().unwrap();
+    let within = tempfile::tempdir_in(gpulet_simulator::scratch_dir()).unwrap();
     let mut command = gpulet();
     command.args(["simulate", "dgx-h100", "--listen", "127.0.0.1:0"]).env("TMPDIR", within.path());
     let mut process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -97,7 +97,7 @@ fn interrupted_before_the_node_answers_it_leaves_nothing_behind() {
 
 #[test]
 fn a_daemon_that_cannot_start_leaves_nothing_behind() {
-    let within = tempfile::tempdir().unwrap();
+    let within = tempfile::tempdir_in(gpulet_simulator::scratch_dir()).unwrap();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let mut command = gpulet();
@@ -133,7 +133,7 @@ struct Held {
 
 impl Held {
     fn new(name: &str) -> Self {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir_in(gpulet_simulator::scratch_dir()).unwrap();
         let node = SimulatedNode::start(name, &directory.path().join("node"), ClockMode::Stepped).unwrap();
         Self { node, directory }
     }

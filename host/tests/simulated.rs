@@ -13,7 +13,7 @@ use support::{above, device, read_and_replay};
 use tempfile::TempDir;
 
 fn written(name: &str) -> TempDir {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir_in(gpulet_simulator::scratch_dir()).unwrap();
     let engine = Engine::new(&Node::load(name).unwrap(), 1, 0).unwrap();
     host_tree::write(engine.node(), engine.state(), directory.path()).unwrap();
     directory

@@ -96,7 +96,8 @@ mod tests {
     fn a_word_is_kept_once() {
         let mut words = BTreeSet::new();
         let first = word("nvmlDeviceGetUUID", &mut words).unwrap();
-        let second = word(&"nvmlDeviceGetUUID".to_owned(), &mut words).unwrap();
+        let read = String::from("nvmlDeviceGetUUID");
+        let second = word(&read, &mut words).unwrap();
         assert!(std::ptr::eq(first, second));
         assert_eq!(words.len(), 1);
     }

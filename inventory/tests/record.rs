@@ -356,10 +356,16 @@ impl Draw {
     }
 }
 
+/// Some instant: there is no other way to have one.
+#[allow(clippy::disallowed_methods)]
+fn some_instant() -> Instant {
+    Instant::now() + Duration::from_secs(100)
+}
+
 proptest! {
     #[test]
     fn a_record_reads_back_as_it_was(numbers in proptest::collection::vec(any::<u64>(), 60..200)) {
-        let recorded_at = Instant::now() + Duration::from_secs(100);
+        let recorded_at = some_instant();
         let record = Draw { numbers, at: 0 }.record(recorded_at);
         let text = serde_json::to_string(&record.clone().store(recorded_at)).unwrap();
         let stored: StoredRecord = serde_json::from_str(&text).unwrap();
@@ -377,7 +383,7 @@ proptest! {
         at in any::<prop::sample::Index>(),
         with in "[0-9a-z\"{}\\[\\],:-]{0,3}",
     ) {
-        let now = Instant::now() + Duration::from_secs(100);
+        let now = some_instant();
         let text = serde_json::to_string(&Draw { numbers, at: 0 }.record(now).store(now)).unwrap();
         let boundaries: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
         let cut = boundaries[at.index(boundaries.len())];
@@ -390,7 +396,7 @@ proptest! {
 
 #[test]
 fn an_age_without_end_is_none() {
-    let now = Instant::now();
+    let now = some_instant();
     let mut draw =
         Draw { numbers: (1..90).map(|n: u64| n.wrapping_mul(0x9E37_79B9_7F4A_7C15)).collect(), at: 0 };
     let mut record = draw.record(now + Duration::from_secs(2));

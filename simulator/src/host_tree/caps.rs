@@ -24,7 +24,7 @@ pub(super) fn add(tree: &mut Tree, state: &NodeState) {
     capability(tree, &format!("{root}/mig/config"), CONFIG);
     capability(tree, &format!("{root}/mig/monitor"), MONITOR);
     tree.file("proc/driver/nvidia-caps/mig-minors", minors());
-    for gpu in &state.gpus {
+    for gpu in state.gpus.iter().filter(|gpu| gpu.bound) {
         let Some(mig) = gpu.mig.as_ref().filter(|mig| mig.mode.0) else { continue };
         let minor = gpu.identity.minor;
         let directory = format!("{root}/gpu{minor}/mig");

@@ -12,9 +12,7 @@ pub(crate) struct TestNode {
 
 impl TestNode {
     pub(crate) fn start(name: &str) -> Self {
-        // In memory where there is such a place: a node is some thousand files.
-        let in_memory = tempfile::tempdir_in("/dev/shm");
-        let dir = in_memory.or_else(|_| tempfile::tempdir()).unwrap();
+        let dir = tempfile::tempdir_in(gpulet_simulator::scratch_dir()).unwrap();
         let node = SimulatedNode::start(name, dir.path(), ClockMode::Stepped).unwrap();
         Self { node, _dir: dir }
     }

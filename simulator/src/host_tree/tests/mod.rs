@@ -16,9 +16,8 @@ use crate::command::{Command, Hold};
 use crate::engine::Engine;
 use crate::state::ProcessKind;
 
-/// In memory where there is such a place: a node is some thousand files.
 fn in_memory() -> tempfile::TempDir {
-    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+    tempfile::tempdir_in(crate::scratch_dir()).unwrap()
 }
 
 struct Written {
