@@ -25,7 +25,7 @@ pub(crate) fn assess(
     expected: Option<&Path>,
     busy: &BTreeSet<PciAddress>,
 ) -> NodeTopology {
-    let views = GpuView::of(gpus);
+    let views = GpuView::of(gpus, host);
     let locality = gpus.driver.down_reason().is_none().then_some(locality);
     let model = build(host, &views, locality);
     let mut unreadable = None;

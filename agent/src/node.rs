@@ -15,6 +15,12 @@ use crate::daemon::{self, Places};
 use crate::discovery;
 use crate::record;
 
+/// How long a command waits for the driver to open.
+const OPENS_WITHIN: Duration = Duration::from_secs(20);
+
+/// Why the driver is down while it is being opened for longer than a call may take.
+const STILL_OPENING: &str = "Unresponsive";
+
 /// Why there is no node to look at.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NodeError {
@@ -94,10 +100,9 @@ impl Node {
             }
             Self::Live { root, driver } => {
                 let begun = Instant::now();
-                let gpus = driver.sample(Classes { fast: true, slow: true }, begun).await;
+                let record = said(driver).await;
                 let took = begun.elapsed();
-                let driver = NodeRecord { gpus, locality: driver.locality().await };
-                Seen { host: hardware::read(root), driver, took }
+                Seen { host: hardware::read(root), driver: record, took }
             }
         }
     }
@@ -108,6 +113,22 @@ impl Seen {
     pub(crate) fn topology(&self, expected: Option<&Path>) -> NodeTopology {
         let NodeRecord { gpus, locality } = &self.driver;
         discovery::assess(&self.host, gpus, locality, expected, &discovery::busy(gpus))
+    }
+}
+
+/// What the driver says. Waits for it to open, which takes some seconds where no other program has it open.
+pub(crate) async fn said(driver: &Driver) -> NodeRecord {
+    let begun = Instant::now();
+    let mut told = false;
+    loop {
+        let gpus = driver.sample(Classes { fast: true, slow: true }, Instant::now()).await;
+        if gpus.driver.down_reason() != Some(STILL_OPENING) || begun.elapsed() > OPENS_WITHIN {
+            return NodeRecord { gpus, locality: driver.locality().await };
+        }
+        if !told {
+            told = true;
+            tracing::info!("the driver takes its time to open; waiting for it");
+        }
     }
 }
 

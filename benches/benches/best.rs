@@ -25,7 +25,8 @@ fn topology(node: &SimulatedNode) -> Topology {
     });
     let gpus = runtime.block_on(driver.sample(Classes { fast: true, slow: true }, Instant::now()));
     let locality = runtime.block_on(driver.locality());
-    build(&hardware::read(&Root::new(node.host_root())), &GpuView::of(&gpus), Some(&locality))
+    let host = hardware::read(&Root::new(node.host_root()));
+    build(&host, &GpuView::of(&gpus, &host), Some(&locality))
 }
 
 fn sixteen(criterion: &mut Criterion) {

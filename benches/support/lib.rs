@@ -119,7 +119,8 @@ fn device(index: u32, numa_node: u32) -> PciDevice {
 }
 
 fn topology(node: &NodeGpus) -> NodeTopology {
-    let gpus = GpuView::of(node);
+    let host = host(number(node.gpus.len()));
+    let gpus = GpuView::of(node, &host);
     let finding = Finding {
         reason: FindingReason::NvlinkDegraded,
         severity: Severity::Fault,
@@ -127,7 +128,7 @@ fn topology(node: &NodeGpus) -> NodeTopology {
         evidence: "3 NVLinks are up, expected are 4".into(),
         remedy: "look for Xid 74 in the kernel log".into(),
     };
-    let model = gpulet_topology::build(&host(number(gpus.len())), &gpus, None);
+    let model = gpulet_topology::build(&host, &gpus, None);
     NodeTopology { model, findings: vec![finding] }
 }
 

@@ -1,5 +1,7 @@
 //! What is concluded of places, links and fabrics.
 
+use std::sync::Arc;
+
 use gpulet_inventory::host::{Host, PciDevice, PciKind};
 use gpulet_inventory::link::RemoteKind;
 use gpulet_inventory::locality::Level;
@@ -7,6 +9,7 @@ use gpulet_inventory::numa::NumaNodeId;
 use gpulet_inventory::pci::PciAddress;
 use gpulet_inventory::reading::Reading;
 use gpulet_inventory::sample::Fabric;
+use gpulet_inventory::snapshot::{CallStats, DownReason, Driver, DriverInfo, NodeGpus, UnlistedGpu};
 use gpulet_inventory::topology::{Device, FabricAbsent, FabricPlace, NumaKind, NumaSource, SeenBy, Topology};
 
 use gpulet_topology::{GpuView, build};
@@ -354,4 +357,47 @@ fn gpus_of_a_snapshot_are_seen_as_they_are() {
     assert_eq!((lost.nvlinks, lost.fabric), (None, None));
     let topology = build(&Host::default(), &views, None);
     assert_eq!(topology.gpus[1].nvlinks.unread.as_deref(), Some("Lost"));
+}
+
+/// Labels, addresses and states of a machine of four whose GPUs 1, and `further` ones, have not said which they are.
+fn with_unlisted(further: &[(u32, Option<&str>)]) -> Vec<(String, String, Option<&'static str>)> {
+    let host = machines::l40s_4x().host;
+    let [mut first, _] =
+        snapshot::of_two(Vec::new(), Fabric { state: 0, status: 0, clique_id: None, cluster_uuid: None });
+    let at = |number: usize| {
+        host.pci.iter().filter(|device| device.kind == PciKind::Gpu).nth(number).unwrap().address
+    };
+    Arc::make_mut(&mut first.gpu).pci = at(0);
+    let unlisted =
+        |(index, pci): (u32, Option<PciAddress>)| UnlistedGpu { index, pci, reason: DownReason::Lost(LOST) };
+    let further = further.iter().map(|(index, pci)| (*index, pci.map(|pci| pci.parse().unwrap())));
+    let node = NodeGpus {
+        driver: Driver::Up(DriverInfo {
+            driver_version: "580.1".into(),
+            nvml_version: "13.580.1".into(),
+            cuda_version: None,
+            library: "libnvidia-ml.so.1".into(),
+            epoch: 1,
+        }),
+        gpus: vec![first],
+        unlisted: [(1, Some(at(1))), (2, Some(at(2)))].into_iter().chain(further).map(unlisted).collect(),
+        calls: CallStats::default(),
+    };
+    let topology = build(&host, &GpuView::of(&node, &host), None);
+    topology.gpus.iter().map(|gpu| (gpu.label.clone(), gpu.place.pci.to_string(), gpu.down)).collect()
+}
+
+#[test]
+fn a_gpu_that_has_not_said_which_it_is_has_its_place_all_the_same() {
+    let gpus = with_unlisted(&[]);
+    assert_eq!(gpus[1], ("GPU1".into(), "0000:06:00.0".into(), Some("Lost")));
+    assert_eq!(gpus[3], ("0000:0c:00.0".into(), "0000:0c:00.0".into(), None), "the driver does not count it");
+}
+
+#[test]
+fn a_gpu_that_has_said_nothing_has_the_one_place_that_is_left() {
+    let gpus = with_unlisted(&[(3, None)]);
+    assert_eq!(gpus[3], ("GPU3".into(), "0000:0c:00.0".into(), Some("Lost")));
+    let gpus = with_unlisted(&[(3, None), (4, None)]);
+    assert_eq!(gpus[3].0, "0000:0c:00.0", "which of the two it is, nobody says");
 }

@@ -6,8 +6,7 @@ use std::time::Instant;
 
 use gpulet_host::bundle::BundleError;
 use gpulet_host::{Bundle, hardware};
-use gpulet_inventory::record::NodeRecord;
-use gpulet_nvml::{Classes, Driver};
+use gpulet_nvml::Driver;
 
 use super::{CommandError, places, print};
 use crate::cli::Global;
@@ -51,10 +50,7 @@ pub(super) fn collect(global: &Global, path: &Path) -> Result<(), CommandError> 
     let root = node::machine(&places.host_root, "collect")?.recorded();
     let driver = Driver::new(daemon::driver_options(&places, &settings));
     let runtime = daemon::runtime()?;
-    let record = runtime.block_on(async {
-        let gpus = driver.sample(Classes { fast: true, slow: true }, Instant::now()).await;
-        NodeRecord { gpus, locality: driver.locality().await }
-    });
+    let record = runtime.block_on(node::said(&driver));
     hardware::read(&root);
     let gpus = record.gpus.gpus.len();
     let attachments = record::attachments(record, Instant::now()).map_err(CollectError::Record)?;

@@ -70,7 +70,7 @@ pub(super) fn gpus(
     locality: Option<&DriverLocality>,
 ) -> Vec<PlacedGpu> {
     let listed = views.iter().map(|view| {
-        let driver = locality.and_then(|all| all.gpus.iter().find(|gpu| gpu.uuid == *view.uuid));
+        let driver = locality.and_then(|all| all.gpus.iter().find(|gpu| Some(&gpu.uuid) == view.uuid));
         driven(places, view, driver)
     });
     let unlisted = top_functions(places.host, PciKind::Gpu)
@@ -85,7 +85,7 @@ fn driven(places: &Places<'_>, view: &GpuView<'_>, driver: Option<&GpuLocality>)
     PlacedGpu {
         label: format!("GPU{}", view.index),
         index: Some(view.index),
-        uuid: Some(view.uuid.clone()),
+        uuid: view.uuid.cloned(),
         name: view.name.map(str::to_owned),
         seen_by: if device.is_some() { SeenBy::Both } else { SeenBy::Driver },
         down: view.down,

@@ -12,9 +12,10 @@ pub(super) const NIC_WIDTH: i32 = 76;
 /// Height of a line of text.
 const LINE: i32 = 13;
 
-/// Height of the leaf row: as many lines as the fullest GPU has.
+/// Height of the leaf row: as many lines as the fullest GPU or NIC has.
 pub(super) fn height(topology: &Topology) -> i32 {
-    let lines = topology.gpus.iter().map(|gpu| gpu_lines(gpu).len()).max().unwrap_or(0).max(3);
+    let gpus = topology.gpus.iter().map(|gpu| gpu_lines(gpu).len());
+    let lines = gpus.chain(topology.nics.iter().map(|nic| nic_lines(nic).len())).max().unwrap_or(0).max(3);
     32 + LINE * i32::try_from(lines).unwrap_or(3)
 }
 

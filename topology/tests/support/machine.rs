@@ -32,7 +32,7 @@ impl Gpu {
     fn view(&self) -> GpuView<'_> {
         GpuView {
             index: self.index,
-            uuid: &self.uuid,
+            uuid: Some(&self.uuid),
             pci: self.pci,
             name: Some(&self.name),
             down: self.down,
