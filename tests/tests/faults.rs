@@ -57,6 +57,37 @@ fn a_call_that_never_returns_costs_one_gpu_and_one_thread() {
 }
 
 #[test]
+fn a_gpu_that_hangs_from_the_start_is_told_of_until_it_says_which_it_is() {
+    let node = Node::serve("dgx-h100");
+    node.sim(&["fault", "call", "--gpu", "3", "--block"]);
+    let agent = Agent::run(&node, &[]);
+    let scrape = agent.scrape_until("GPU 3 is unresponsive", |scrape| {
+        down_reason(scrape, "3").as_deref() == Some("Unresponsive") && gpus_up(scrape) == 7
+    });
+    assert_eq!(scrape.label("gpulet_gpu_up", &GPU_3, "uuid").as_deref(), Some(""));
+    assert_eq!(scrape.gpus("gpulet_gpu_power_watts"), 7);
+    node.sim(&["fault", "clear"]);
+    let scrape = agent.scrape_until("GPU 3 is one of eight", |scrape| gpus_up(scrape) == 8);
+    assert!(scrape.label("gpulet_gpu_up", &GPU_3, "uuid").is_some_and(|uuid| uuid.starts_with("GPU-")));
+    let told: Vec<String> =
+        agent.log().into_iter().filter(|line| line.contains("does not say which it is")).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+}
+
+#[test]
+fn gpus_that_are_taken_from_the_driver_and_given_back_need_no_restart() {
+    let node = Node::serve("dgx-h100");
+    node.sim(&["load", "idle"]);
+    let agent = Agent::run(&node, &[]);
+    assert_eq!(gpus_up(&agent.scrape()), 8);
+    node.sim(&["fault", "unbind", "3"]);
+    let scrape = agent.scrape_until("seven GPUs", |scrape| gpus_up(scrape) == 7 && up(scrape, "7").is_none());
+    assert_eq!(scrape.gpus("gpulet_gpu_up"), 7, "the driver numbers them anew");
+    node.sim(&["fault", "bind", "3"]);
+    agent.scrape_until("eight GPUs", |scrape| gpus_up(scrape) == 8);
+}
+
+#[test]
 fn a_driver_reload_needs_no_restart() {
     let node = Node::serve("dgx-h100");
     let agent = Agent::run(&node, &[]);
