@@ -242,7 +242,7 @@ fn what_differs_from_the_expected_is_told_everywhere() {
         value(scrape, &format!("gpulet_topology_findings{{reason=\"{reason}\"}}")).unwrap()
     };
     let scrape = daemon.get("/metrics").1;
-    for reason in ["NvlinkDegraded", "NicMissing", "GpuMissing"] {
+    for reason in ["NvlinkDegraded", "NicMissing", "GpuMissing", "GpuDown"] {
         assert!(count(&scrape, reason).abs() < 1e-9, "{scrape}");
     }
 
@@ -293,7 +293,12 @@ fn a_lost_gpu_is_down_in_the_topology_too() {
         (page["topology"]["gpus"][2]["down"] == "Lost").then_some(page)
     });
     assert_eq!(page["gpus"][2]["reason"], "Lost");
-    assert!(done(&node.run(&["topo"])).contains("GPU2 does not answer: Lost"));
+    assert_eq!(reasons(&page["topology"]["findings"]), [("GpuDown".to_owned(), "GPU2".to_owned())]);
+    let series = "gpulet_topology_findings{reason=\"GpuDown\"}";
+    daemon.scrape_until("it is counted", |scrape| value(scrape, series) == Some(1.0));
+    let table = done(&node.run(&["topo"]));
+    assert!(table.contains("GPU2 does not answer: Lost"), "{table}");
+    assert!(table.contains("GPU2: GpuDown (fault)\n    seen:   the driver gets no answer"), "{table}");
 }
 
 #[test]

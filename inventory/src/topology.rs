@@ -466,6 +466,8 @@ pub enum FindingReason {
     GpuMissing,
     /// A GPU sits elsewhere than expected.
     GpuMoved,
+    /// A GPU that the driver lists does not answer.
+    GpuDown,
     /// The kernel sees a GPU that the driver does not list.
     GpuWithoutDriver,
     /// The driver lists a GPU that the kernel does not show.
@@ -500,9 +502,10 @@ pub enum FindingReason {
 
 impl FindingReason {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::GpuMissing,
         Self::GpuMoved,
+        Self::GpuDown,
         Self::GpuWithoutDriver,
         Self::GpuHidden,
         Self::NicMissing,
@@ -525,6 +528,7 @@ impl FindingReason {
         match self {
             Self::GpuMissing => "GpuMissing",
             Self::GpuMoved => "GpuMoved",
+            Self::GpuDown => "GpuDown",
             Self::GpuWithoutDriver => "GpuWithoutDriver",
             Self::GpuHidden => "GpuHidden",
             Self::NicMissing => "NicMissing",

@@ -297,3 +297,15 @@ fn a_profile_of_another_version_is_refused() {
     let error = profile.check().unwrap_err();
     assert_eq!((error.found, error.reason()), (7, "UnsupportedProfileVersion"));
 }
+
+#[test]
+fn a_gpu_that_does_not_answer_is_told_and_a_driver_that_does_not_is_told_elsewhere() {
+    let mut machine = machines::l40s_4x();
+    machine.gpus[2].down = Some("Lost");
+    let found = findings(None, &machine.topology(), &BTreeSet::new());
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!((found[0].reason, found[0].subject.as_str()), (FindingReason::GpuDown, "GPU2"));
+    assert!(found[0].evidence.contains("Lost"), "{found:?}");
+    machine.gpus.iter_mut().for_each(|gpu| gpu.down = Some("DriverDown"));
+    assert_eq!(findings(None, &machine.topology(), &BTreeSet::new()), []);
+}

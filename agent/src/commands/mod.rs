@@ -12,6 +12,8 @@ mod topo;
 use std::io::{self, Write};
 use std::time::Duration;
 
+use gpulet_topology::best::BestError;
+
 use crate::cli::{Cli, Command, Global};
 use crate::config::Settings;
 use crate::config::duration::Span;
@@ -21,7 +23,6 @@ use crate::daemon::{self, DaemonError, Places};
 use crate::logging;
 use crate::node::{Node, NodeError, Seen};
 use crate::profile::ProfileError;
-use gpulet_topology::best::BestError;
 
 /// Why a command did not do what it should.
 #[derive(Debug, thiserror::Error)]

@@ -9,12 +9,27 @@ use super::finding;
 use crate::label;
 
 pub(super) fn all(topology: &Topology, findings: &mut Vec<Finding>) {
+    down(topology, findings);
     seen_by_one(topology, findings);
     numa_unknown(topology, findings);
     divergence(topology, findings);
     asymmetric(topology, findings);
     acs(topology, findings);
     fabric(topology, findings);
+}
+
+/// Where the driver itself is down it says so elsewhere, once.
+fn down(topology: &Topology, findings: &mut Vec<Finding>) {
+    for gpu in &topology.gpus {
+        let Some(reason) = gpu.down.filter(|reason| *reason != "DriverDown") else { continue };
+        findings.push(finding(
+            FindingReason::GpuDown,
+            Severity::Fault,
+            &gpu.label,
+            format!("the driver gets no answer from the GPU at {}: {reason}", gpu.place.pci),
+            "look for Xid and NVRM messages on this address in the kernel log; reset the GPU, or power-cycle the node",
+        ));
+    }
 }
 
 /// Without any GPU in the driver's list the driver itself is the matter, and it says so elsewhere.
