@@ -84,8 +84,11 @@ fn the_topology_names_every_gpu_and_its_numa_node() {
     let response = agent.get_as("/topology", "application/json");
     assert_eq!(response.content_type, "application/json");
     let topology: serde_json::Value = serde_json::from_str(&response.body).unwrap();
-    let text = topology.to_string();
-    assert!(text.contains("0-55,112-167"), "{text}");
+    assert_eq!(topology["topology"]["gpus"][0]["numa"]["cpus"], "0-55,112-167");
+    assert_eq!(topology["topology"]["findings"], serde_json::json!([]));
+    let picture = agent.get_as("/topology.svg", "image/svg+xml");
+    assert_eq!((picture.status, picture.content_type.as_str()), (200, "image/svg+xml"));
+    assert!(picture.body.contains("GPU7") && picture.body.contains("NIC12"), "{}", picture.body);
     let scrape = agent.scrape();
     for (gpu, numa_node) in [("0", "0"), ("3", "0"), ("4", "1"), ("7", "1")] {
         let found = scrape.label("gpulet_gpu_info", &[("gpu", gpu)], "numa_node");
