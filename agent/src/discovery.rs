@@ -88,3 +88,106 @@ fn links(state: &GpuState) -> Option<Vec<(u32, bool, Option<PciAddress>)>> {
     let links = state.sample.as_ref()?.nvlinks.value()?;
     Some(links.iter().map(end).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use gpulet_inventory::reading::{Answer, Cause, Reading};
+    use gpulet_inventory::sample::Sample;
+    use gpulet_inventory::snapshot::{DownReason, Driver, DriverDown};
+
+    use super::*;
+
+    const LOST: DownReason =
+        DownReason::Lost(Answer { call: "nvmlDeviceGetUtilizationRates", cause: Cause::Code(15) });
+
+    /// A node of four GPUs and what a change makes of it.
+    fn changed(change: impl FnOnce(&mut NodeGpus)) -> (NodeGpus, NodeGpus) {
+        let node = NodeGpus::clone(&gpulet_benches::snapshot(4, 2).gpus.value);
+        let mut after = node.clone();
+        change(&mut after);
+        (node, after)
+    }
+
+    fn sample(node: &mut NodeGpus, gpu: usize) -> &mut Sample {
+        Arc::make_mut(node.gpus[gpu].sample.as_mut().unwrap())
+    }
+
+    fn links(node: &mut NodeGpus, gpu: usize) -> &mut Vec<NvLink> {
+        let Reading::Supported(links) = &mut sample(node, gpu).nvlinks else { panic!("it has links") };
+        links
+    }
+
+    #[test]
+    fn counters_change_nothing_about_the_topology() {
+        let (before, after) = changed(|node| {
+            sample(node, 0).utilization.gpu = Reading::Supported(3);
+            links(node, 1)[0].transmitted_bytes = Reading::Supported(7);
+            node.gpus[2].xids.insert(31, 5);
+            node.gpus[3].took += Duration::from_secs(1);
+            node.calls.made += 1;
+        });
+        assert_ne!(before, after);
+        assert!(!differs(&before, &after));
+    }
+
+    #[test]
+    fn what_the_topology_is_made_of_is_heard() {
+        let changes: [fn(&mut NodeGpus); 6] = [
+            |node| links(node, 0)[1].active = false,
+            |node| node.gpus[1].condition = Condition::Down(LOST),
+            |node| sample(node, 2).fabric = Reading::Unsupported(Answer { call: "x", cause: Cause::Blank }),
+            |node| drop(node.gpus.pop()),
+            |node| node.unlisted.push(UnlistedGpu { index: 4, pci: None, reason: LOST }),
+            |node| {
+                node.driver = Driver::Down(DriverDown {
+                    reason: "Quiesced",
+                    message: String::new(),
+                    remedy: String::new(),
+                });
+            },
+        ];
+        for (number, change) in changes.into_iter().enumerate() {
+            let (before, after) = changed(change);
+            assert!(differs(&before, &after), "change {number}");
+        }
+    }
+
+    #[test]
+    fn for_how_long_a_gpu_has_been_hanging_is_nothing_new() {
+        let hanging = |seconds| {
+            changed(|node| {
+                let since = Duration::from_secs(seconds);
+                let reason = DownReason::Unresponsive { call: "nvmlDeviceGetUUID", since };
+                node.unlisted.push(UnlistedGpu { index: 4, pci: None, reason });
+            })
+        };
+        assert!(!differs(&hanging(1).1, &hanging(2).1));
+    }
+
+    #[test]
+    fn busy_is_who_answers_and_is_under_load() {
+        let (_, node) = changed(|node| {
+            sample(node, 0).utilization.gpu = Reading::Supported(49);
+            sample(node, 1).utilization.gpu = Reading::Supported(50);
+            node.gpus[3].condition = Condition::Down(LOST);
+        });
+        let under_load = busy(&node);
+        assert_eq!(under_load, [node.gpus[1].gpu.pci, node.gpus[2].gpu.pci].into());
+    }
+
+    #[test]
+    fn free_is_who_answers_and_is_known_to_have_no_process() {
+        let topology = &gpulet_benches::snapshot(4, 2).topology.value.model;
+        let (_, node) = changed(|node| {
+            for gpu in [0, 1, 3] {
+                sample(node, gpu).processes = Reading::Supported(Vec::new());
+            }
+            sample(node, 2).processes = Reading::Failed(Answer { call: "x", cause: Cause::TimedOut });
+            node.gpus[3].condition = Condition::Down(LOST);
+        });
+        assert_eq!(free_sets(topology, &node).numa_node, [0, 1]);
+    }
+}

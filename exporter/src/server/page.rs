@@ -23,6 +23,12 @@ td.n { text-align: right; font-variant-numeric: tabular-nums }
 .down { color: #b00020; font-weight: 600 }
 img { max-width: 100%; margin: 1em 0 }
 dd { margin: 0 0 .6em 1.5em }
+:root { color-scheme: light dark }
+@media (prefers-color-scheme: dark) {
+  body { color: #e6eaf0; background: #11151b }
+  th, td { border-color: #39424f }
+  .down { color: #ff7b72 }
+}
 code { font-family: ui-monospace, monospace }
 </style>
 </head>
