@@ -16,7 +16,8 @@ pub(super) fn heading(canvas: &mut Canvas, topology: &Topology, left: i32) {
 fn summary(topology: &Topology) -> String {
     let mut names: Vec<(&str, usize)> = Vec::new();
     for gpu in &topology.gpus {
-        let name = gpu.name.as_deref().unwrap_or("GPU without driver");
+        let nameless = if gpu.index.is_some() { "GPU of unknown model" } else { "GPU without driver" };
+        let name = gpu.name.as_deref().unwrap_or(nameless);
         match names.iter_mut().find(|(known, _)| *known == name) {
             Some((_, count)) => *count += 1,
             None => names.push((name, 1)),
