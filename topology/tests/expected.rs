@@ -103,6 +103,47 @@ fn another_gpu_in_the_same_place_is_as_good_and_one_in_another_place_is_noted() 
 }
 
 #[test]
+fn a_gpu_is_missing_also_where_another_got_its_address() {
+    let before = machines::l40s_4x();
+    let mut now = before.clone();
+    // The first GPU is gone; each of the others has the address of the one before.
+    let addresses: Vec<PciAddress> = now.gpus.iter().map(|gpu| gpu.pci).collect();
+    now.host.pci.retain(|device| device.address != addresses[3]);
+    now.gpus.remove(0);
+    now.gpus.iter_mut().zip(addresses).for_each(|(gpu, address)| gpu.pci = address);
+    let found = against(&before, &now);
+    assert_eq!(found[0].reason, FindingReason::GpuMissing);
+    assert_eq!(found[0].subject, before.gpus[0].pci.to_string());
+    let others: Vec<FindingReason> = found[1..].iter().map(|finding| finding.reason).collect();
+    assert_eq!(others, [FindingReason::GpuMoved; 3]);
+}
+
+#[test]
+fn a_nic_is_missing_also_where_another_got_its_address() {
+    let before = machines::dgx_h100();
+    let mut now = before.clone();
+    let guid = |machine: &Machine, at: usize| machine.host.nics[at].rdma.as_ref().unwrap().node_guid.clone();
+    let (gone, lower) = (now.host.nics[1].pci, guid(&now, 1));
+    now.host.nics[0].rdma.as_mut().unwrap().node_guid = lower;
+    remove(&mut now, gone);
+    let found = against(&before, &now);
+    let subjects: Vec<&str> = found
+        .iter()
+        .filter(|finding| finding.reason == FindingReason::NicMissing)
+        .map(|finding| finding.subject.as_str())
+        .collect();
+    assert_eq!(subjects, [before.host.nics[0].pci.to_string()]);
+}
+
+#[test]
+fn functions_with_one_guid_stay_where_they_are() {
+    let mut machine = machines::dgx_h100();
+    let shared = machine.host.nics[0].rdma.as_ref().unwrap().node_guid.clone();
+    machine.host.nics[1].rdma.as_mut().unwrap().node_guid = shared;
+    assert_eq!(against(&machine, &machine), []);
+}
+
+#[test]
 fn a_nic_that_moved_is_known_by_its_guid() {
     let before = machines::dgx_h100();
     let mut now = before.clone();

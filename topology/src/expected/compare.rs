@@ -14,14 +14,14 @@ use crate::label;
 
 pub(super) fn all(profile: &Profile, topology: &Topology, findings: &mut Vec<Finding>) {
     for expected in &profile.gpus {
-        match topology.gpus.iter().find(|gpu| is_gpu(topology, expected, gpu)) {
+        match find_gpu(profile, topology, expected) {
             None => findings.push(missing_gpu(expected)),
             Some(gpu) => moved_gpu(expected, gpu, findings),
         }
     }
     let near = near_gpus(topology);
     for expected in &profile.nics {
-        match topology.nics.iter().find(|nic| is_nic(expected, nic, topology)) {
+        match find_nic(profile, topology, expected) {
             None => findings.push(missing_nic(expected)),
             Some(nic) => moved_nic(expected, nic, topology, &near, findings),
         }
@@ -38,29 +38,39 @@ pub(super) fn expected_gpu<'a>(
     topology: &Topology,
     gpu: &PlacedGpu,
 ) -> Option<&'a ExpectedGpu> {
-    profile.gpus.iter().find(|expected| is_gpu(topology, expected, gpu))
+    let is_it = |found: &PlacedGpu| found.place.pci == gpu.place.pci;
+    profile.gpus.iter().find(|expected| find_gpu(profile, topology, expected).is_some_and(is_it))
 }
 
 /// What the profile expects of a NIC.
-pub(super) fn expected_nic<'a>(profile: &'a Profile, nic: &PlacedNic) -> Option<&'a ExpectedNic> {
-    let by_guid = profile.nics.iter().find(|expected| same_guid(expected, nic));
-    by_guid.or_else(|| profile.nics.iter().find(|expected| expected.pci == nic.place.pci))
+pub(super) fn expected_nic<'a>(
+    profile: &'a Profile,
+    topology: &Topology,
+    nic: &PlacedNic,
+) -> Option<&'a ExpectedNic> {
+    let is_it = |found: &PlacedNic| found.place.pci == nic.place.pci;
+    profile.nics.iter().find(|expected| find_nic(profile, topology, expected).is_some_and(is_it))
 }
 
-fn is_gpu(topology: &Topology, expected: &ExpectedGpu, gpu: &PlacedGpu) -> bool {
-    match &expected.uuid {
-        Some(uuid) if topology.gpus.iter().any(|gpu| gpu.uuid.as_ref() == Some(uuid)) => {
-            gpu.uuid.as_ref() == Some(uuid)
-        }
-        _ => gpu.place.pci == expected.pci,
-    }
+/// The GPU that an expected one is now. One that is expected elsewhere does not stand in for it: with a GPU gone, the
+/// kernel numbers buses anew, and another then has its address.
+fn find_gpu<'a>(profile: &Profile, topology: &'a Topology, expected: &ExpectedGpu) -> Option<&'a PlacedGpu> {
+    let same = |expected: &ExpectedGpu, gpu: &PlacedGpu| expected.uuid.is_some() && expected.uuid == gpu.uuid;
+    let known = topology.gpus.iter().find(|gpu| same(expected, gpu));
+    known.or_else(|| {
+        let in_place = topology.gpus.iter().find(|gpu| gpu.place.pci == expected.pci)?;
+        profile.gpus.iter().all(|other| !same(other, in_place)).then_some(in_place)
+    })
 }
 
-fn is_nic(expected: &ExpectedNic, nic: &PlacedNic, topology: &Topology) -> bool {
-    if topology.nics.iter().any(|nic| same_guid(expected, nic)) {
-        return same_guid(expected, nic);
+/// The NIC that an expected one is now, as for GPUs. Functions of one card may have one GUID: then the place decides.
+fn find_nic<'a>(profile: &Profile, topology: &'a Topology, expected: &ExpectedNic) -> Option<&'a PlacedNic> {
+    let in_place = topology.nics.iter().find(|nic| nic.place.pci == expected.pci);
+    if let Some(nic) = in_place.filter(|nic| same_guid(expected, nic)) {
+        return Some(nic);
     }
-    nic.place.pci == expected.pci
+    let known = topology.nics.iter().find(|nic| same_guid(expected, nic));
+    known.or(in_place.filter(|nic| profile.nics.iter().all(|other| !same_guid(other, nic))))
 }
 
 /// All zeros is what firmware gives that has no GUID.

@@ -26,7 +26,7 @@ pub(super) fn all(
     }
     for nic in &topology.nics {
         let Some(link) = nic.place.link else { continue };
-        let expected = profile.and_then(|profile| compare::expected_nic(profile, nic));
+        let expected = profile.and_then(|profile| compare::expected_nic(profile, topology, nic));
         width(&nic.label, link, expected.and_then(|nic| nic.pcie_width), findings);
         if link.is_slow() {
             slow(&nic.label, link, "NICs do not lower it to save power", findings);
