@@ -332,6 +332,22 @@ fn an_incomplete_fabric_is_found() {
 }
 
 #[test]
+fn a_gpu_of_a_kind_without_fabric_does_not_spoil_the_clique_of_the_others() {
+    let mut machine = machines::dgx_h100();
+    let registered = Fabric {
+        state: 3,
+        status: 0,
+        clique_id: Some(1),
+        cluster_uuid: Some("8f6d2c3a-0000-1111-2222-333344445555".to_owned()),
+    };
+    machine.gpus.iter_mut().for_each(|gpu| gpu.fabric = Reading::Supported(registered.clone()));
+    let display = machine.slot(Some(0));
+    let display = machine.gpu(&display);
+    machine.gpus[display].name = "NVIDIA T400".to_owned();
+    assert_eq!(without_profile(&machine), []);
+}
+
+#[test]
 fn a_profile_of_another_version_is_refused() {
     let mut profile = Profile::of(&machines::l40s_4x().topology());
     profile.version = 7;

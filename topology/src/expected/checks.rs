@@ -167,7 +167,7 @@ fn is_below(topology: &Topology, device: Device, switch: usize) -> bool {
 }
 
 fn fabric(topology: &Topology, findings: &mut Vec<Finding>) {
-    if topology.clique == FabricPlace::Absent(FabricAbsent::Disagreeing) {
+    if are_registered_apart(&topology.gpus) {
         let told = |gpu: &PlacedGpu| format!("{}: {}", gpu.label, clique(&gpu.fabric));
         findings.push(finding(
             FindingReason::FabricIncomplete,
@@ -195,6 +195,15 @@ fn fabric(topology: &Topology, findings: &mut Vec<Finding>) {
             ));
         }
     }
+}
+
+/// Whether GPUs that can be registered are so differently. One of a kind that has no fabric is no matter of theirs.
+fn are_registered_apart(gpus: &[PlacedGpu]) -> bool {
+    let has_no_say = |place: &FabricPlace| {
+        matches!(place, FabricPlace::Absent(FabricAbsent::NotSupported | FabricAbsent::Unread { .. }))
+    };
+    let mut places = gpus.iter().map(|gpu| &gpu.fabric).filter(|place| !has_no_say(place));
+    places.next().is_some_and(|first| places.any(|place| place != first))
 }
 
 fn clique(place: &FabricPlace) -> String {
