@@ -25,7 +25,14 @@ impl Engine {
             match (gpu, loaded(index, self.present(index), load)) {
                 (_, Ok(state)) => ready.push((index, state)),
                 // What cannot take part when all are meant is left as it is.
-                (None, Err(Refusal::GpuLost { .. } | Refusal::InstanceNeeded { .. })) => {}
+                (
+                    None,
+                    Err(
+                        Refusal::GpuLost { .. }
+                        | Refusal::GpuNotBound { .. }
+                        | Refusal::InstanceNeeded { .. },
+                    ),
+                ) => {}
                 (_, Err(refusal)) => return Err(refusal),
             }
         }

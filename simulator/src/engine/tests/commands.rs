@@ -104,6 +104,16 @@ fn a_gpu_can_be_taken_from_the_driver_and_given_back() {
 }
 
 #[test]
+fn a_load_for_all_leaves_those_alone_that_are_not_there() {
+    let mut engine = idle();
+    engine.apply(Command::Bind { gpu: 1, bound: false }).unwrap();
+    engine.apply(Command::Lose { gpu: 2 }).unwrap();
+    engine.apply(Command::Load { gpu: None, load: Load::Training }).unwrap();
+    let working = (0..).zip(&engine.state().gpus).filter(|(_, gpu)| !gpu.processes.is_empty());
+    assert_eq!(working.map(|(gpu, _)| gpu).collect::<Vec<u32>>(), [0, 3, 4, 5, 6, 7]);
+}
+
+#[test]
 fn events_are_numbered_and_bounded() {
     let mut engine = idle();
     engine.apply(Command::Xid { gpu: 1, code: 63, times: 3, instance: None }).unwrap();
