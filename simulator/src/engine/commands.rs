@@ -124,7 +124,7 @@ impl Engine {
             });
         }
         self.kill_all(gpu);
-        self.set_peers(gpu, false);
+        self.set_links(gpu, false);
         self.gpu(gpu)?.lost = true;
         Ok(())
     }
@@ -137,7 +137,7 @@ impl Engine {
         state.lost = false;
         let reachable = state.is_reachable();
         self.reset_gpu(gpu);
-        self.set_peers(gpu, reachable);
+        self.set_links(gpu, reachable);
         Ok(())
     }
 
@@ -157,20 +157,35 @@ impl Engine {
         if bound {
             self.reset_gpu(gpu);
         }
-        self.set_peers(gpu, reachable);
+        self.set_links(gpu, reachable);
         Ok(())
     }
 
-    /// Direct links of a GPU that goes or comes: the other ends follow.
-    pub(super) fn set_peers(&mut self, gpu: u32, up: bool) {
+    /// Links of a GPU that goes or comes: where another GPU is at the other end, that end follows. Links of a GPU that is
+    /// away stay as they were.
+    pub(super) fn set_links(&mut self, gpu: u32, here: bool) {
         let Ok(index) = usize::try_from(gpu) else { return };
-        let links = self.state.gpus.get(index).map_or(0, |state| state.nvlinks.len());
-        for (peer, peer_link) in (0..links).filter_map(|link| self.wiring.peer(index, link)) {
-            let end = self.state.gpus.get_mut(peer).and_then(|state| state.nvlinks.get_mut(peer_link));
-            if let Some(end) = end {
-                end.up = up && self.wiring.works(peer, peer_link);
+        for link in 0..self.state.gpus.get(index).map_or(0, |state| state.nvlinks.len()) {
+            let works = self.wiring.works(index, link);
+            let peer = self.wiring.peer(index, link);
+            if let Some((peer, peer_link)) = peer {
+                self.set_end(peer, peer_link, here && works);
+            }
+            if here {
+                self.set_end(index, link, works && self.answers(peer));
             }
         }
+    }
+
+    fn set_end(&mut self, gpu: usize, link: usize, up: bool) {
+        if let Some(end) = self.state.gpus.get_mut(gpu).and_then(|state| state.nvlinks.get_mut(link)) {
+            end.up = up;
+        }
+    }
+
+    /// Whether the other end of a link is there: a GPU that the driver reaches, or none at all.
+    fn answers(&self, peer: Option<(usize, usize)>) -> bool {
+        peer.is_none_or(|(peer, _)| self.state.gpus.get(peer).is_some_and(GpuState::is_reachable))
     }
 
     fn xid(&mut self, gpu: u32, code: u64, times: u32, instance: Option<(u32, u32)>) -> Result<(), Refusal> {
@@ -210,15 +225,14 @@ impl Engine {
         let (Ok(index), Ok(number)) = (usize::try_from(gpu), usize::try_from(link)) else {
             return Err(Refusal::NoSuchLink { gpu, link, count });
         };
-        let Some(end) = state.nvlinks.get_mut(number) else {
+        if number >= state.nvlinks.len() {
             return Err(Refusal::NoSuchLink { gpu, link, count });
-        };
-        end.up = up;
-        if let Some((peer, peer_link)) = self.wiring.peer(index, number) {
-            let end = self.state.gpus.get_mut(peer).and_then(|state| state.nvlinks.get_mut(peer_link));
-            if let Some(end) = end {
-                end.up = up;
-            }
+        }
+        self.wiring.plug(index, number, up);
+        let peer = self.wiring.peer(index, number);
+        let up = up && self.answers(peer);
+        for (gpu, link) in [(index, number)].into_iter().chain(peer) {
+            self.set_end(gpu, link, up);
         }
         Ok(())
     }

@@ -49,7 +49,7 @@ impl Engine {
         }
         for gpu in unbound {
             let reachable = self.gpu(gpu)?.is_reachable();
-            self.set_peers(gpu, reachable);
+            self.set_links(gpu, reachable);
         }
         Ok(())
     }

@@ -19,7 +19,7 @@ const REMOTE_UNKNOWN: u32 = 0xff;
 pub(super) struct Wiring {
     /// Per GPU and link, GPU and link of the other end where that is a GPU.
     peers: Vec<Vec<Option<(usize, usize)>>>,
-    /// Links as they are at first.
+    /// Links as they are when both ends are there.
     links: Vec<Vec<NvLinkState>>,
     /// Whether switches carry any GPU's data to any other.
     switched: bool,
@@ -60,17 +60,17 @@ impl Wiring {
             }
         }
         for (index, gpu) in node.gpus().iter().enumerate() {
-            gpu.description.dark_nvlinks.iter().for_each(|link| wiring.darken(index, count(link)));
+            gpu.description.dark_nvlinks.iter().for_each(|link| wiring.plug(index, count(link), false));
         }
         wiring
     }
 
-    /// Takes a link down, with its other end where that is a GPU.
-    fn darken(&mut self, gpu: usize, link: usize) {
+    /// Pulls a link or plugs it in, with its other end where that is a GPU.
+    pub(super) fn plug(&mut self, gpu: usize, link: usize, up: bool) {
         let other = self.peer(gpu, link);
         for (gpu, link) in [(gpu, link)].into_iter().chain(other) {
             if let Some(end) = self.links.get_mut(gpu).and_then(|links| links.get_mut(link)) {
-                end.up = false;
+                end.up = up;
             }
         }
     }
@@ -80,7 +80,7 @@ impl Wiring {
         self.links.get(gpu).cloned().unwrap_or_default()
     }
 
-    /// Whether a link comes up when its two ends are there.
+    /// Whether a link comes up when its two ends are there: none does that was pulled.
     pub(super) fn works(&self, gpu: usize, link: usize) -> bool {
         self.links.get(gpu).and_then(|links| links.get(link)).is_some_and(|link| link.up)
     }

@@ -158,6 +158,34 @@ fn direct_links_have_two_ends() {
 }
 
 #[test]
+fn a_pulled_link_stays_down_whoever_goes_and_comes() {
+    let mut engine = engine("dgx-1v");
+    let ups = |engine: &Engine| -> Vec<Vec<bool>> {
+        let gpus = engine.state().gpus.iter();
+        gpus.map(|gpu| gpu.nvlinks.iter().map(|link| link.up).collect()).collect()
+    };
+    let whole = ups(&engine);
+    engine.apply(Command::Link { gpu: 0, link: 0, up: false }).unwrap();
+    let pulled = ups(&engine);
+    let (peer, _) = engine.wiring.peer(0, 0).unwrap();
+    let peer = u32::try_from(peer).unwrap();
+    for orders in [[0, peer, 0, peer], [0, peer, peer, 0], [peer, 0, peer, 0], [peer, 0, 0, peer]] {
+        let [first, second, third, fourth] = orders;
+        engine.apply(Command::Lose { gpu: first }).unwrap();
+        engine.apply(Command::Lose { gpu: second }).unwrap();
+        engine.apply(Command::Restore { gpu: third }).unwrap();
+        engine.apply(Command::Restore { gpu: fourth }).unwrap();
+        assert_eq!(ups(&engine), pulled, "{orders:?}");
+    }
+    // Plugged in while the other end is away it comes up with it.
+    engine.apply(Command::Lose { gpu: peer }).unwrap();
+    engine.apply(Command::Link { gpu: 0, link: 0, up: true }).unwrap();
+    assert!(!engine.state().gpus[0].nvlinks[0].up);
+    engine.apply(Command::Restore { gpu: peer }).unwrap();
+    assert_eq!(ups(&engine), whole);
+}
+
+#[test]
 fn the_seed_decides() {
     let run = |seed: u64| {
         let mut engine = Engine::new(&Node::load("dgx-h100").unwrap(), seed, 0).unwrap();
