@@ -5,7 +5,7 @@
 //!
 //! - [`cells`] and [`table`]: the matrix that people know from `nvidia-smi topo -m`
 //! - [`dot`] and [`svg`]: the pictures
-//! - [`best`]: which N of the free GPUs belong together
+//! - [`best()`]: which N of the free GPUs belong together
 //! - [`expected`]: what the node should look like, and what is wrong with it
 
 pub mod best;

@@ -5,8 +5,8 @@
 //! | `/metrics` | text 0.0.4 or OpenMetrics 1.0 by `Accept`, gzip by `Accept-Encoding`; 503 until the first snapshot |
 //! | `/healthz` | 200 while the agent's loops run, else 503 with the reason |
 //! | `/readyz` | 200 once there is a snapshot and the agent does its work, else 503 with the reason |
-//! | `/topology` | the node as JSON ([`topology`]) |
-//! | `/topology.svg` | the topology as a picture ([`picture`]) |
+//! | `/topology` | the node as JSON (`topology`) |
+//! | `/topology.svg` | the topology as a picture (`picture`) |
 //! | `/` | a page for people |
 //!
 //! A request waits for nothing: it takes the snapshot that is there. The one lock on its way is that on the rendered body,
