@@ -1,13 +1,23 @@
 //! `gpulet-sim` as a program, and several processes on one node.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs,
+    unsafe_code
+)]
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::mem::ManuallyDrop;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use nvml_wrapper::Nvml;
+use nvml_wrapper::bitmasks::event::EventTypes;
+use nvml_wrapper::error::NvmlError;
 use tempfile::TempDir;
 
 const EVERY_BOARD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/nodes/every-board.yaml");
@@ -215,6 +225,26 @@ fn a_server_ends_in_order() {
         assert_eq!(state.status.code(), Some(1));
         assert!(text(&state.stderr).contains("no simulated node is served in"), "{}", text(&state.stderr));
     }
+}
+
+#[test]
+fn a_shutdown_that_waits_for_a_halted_server_holds_up_nobody_else() {
+    let dir = TempDir::new().unwrap();
+    let (server, _) = serve(dir.path());
+    // Neither is freed: the library is shut down by hand.
+    let nvml = ManuallyDrop::new(open(dir.path()));
+    let events = nvml.create_event_set().unwrap();
+    let gpu = nvml.device_by_index(0).unwrap();
+    let events = ManuallyDrop::new(gpu.register_events(EventTypes::CRITICAL_XID_ERROR, events).unwrap());
+    server.signal("STOP");
+    let shutdown = *nvml.lib().nvmlShutdown.as_ref().unwrap();
+    // SAFETY: as C programs call it.
+    let closing = thread::spawn(move || unsafe { shutdown() });
+    let began = Instant::now();
+    assert!(matches!(events.wait(60_000), Err(NvmlError::Uninitialized)));
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+    server.signal("CONT");
+    assert_eq!(closing.join().unwrap(), 0);
 }
 
 #[test]

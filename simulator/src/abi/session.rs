@@ -45,6 +45,7 @@ struct Open {
 /// `nvmlInit`: the first reference opens the driver.
 pub(super) fn init(symbol: &'static str) -> Answer {
     let mut library = LIBRARY.write().unwrap_or_else(PoisonError::into_inner);
+    let mut superfluous = None;
     // Under a session of an earlier load of the driver a new one is opened; old handles stay worthless.
     if library.session.as_ref().is_none_or(|session| session.state().is_err()) {
         // A fault can hold this up for ever; other threads must get their UNINITIALIZED meanwhile.
@@ -52,11 +53,13 @@ pub(super) fn init(symbol: &'static str) -> Answer {
         let session = Arc::new(Session::open(symbol)?);
         library = LIBRARY.write().unwrap_or_else(PoisonError::into_inner);
         let raced = library.session.as_ref().is_some_and(|session| session.state().is_ok());
-        if !raced && let Some(stale) = library.session.replace(session) {
-            stale.close();
-        }
+        superfluous = if raced { Some(session) } else { library.session.replace(session) };
     }
     library.references += 1;
+    drop(library);
+    if let Some(session) = superfluous {
+        session.close();
+    }
     Ok(())
 }
 
@@ -140,9 +143,10 @@ impl Session {
         self.open_files().is_none()
     }
 
-    /// Lets go of every file. Returns when the server knows.
+    /// Lets go of every file. Returns when the server knows, and holds up nobody else until then.
     fn close(&self) {
-        if let Some(open) = self.open_files().take() {
+        let open = self.open_files().take();
+        if let Some(open) = open {
             open.driver.end();
         }
     }
