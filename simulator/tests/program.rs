@@ -248,6 +248,15 @@ fn a_shutdown_that_waits_for_a_halted_server_holds_up_nobody_else() {
 }
 
 #[test]
+fn a_server_ends_also_when_its_directory_is_gone() {
+    let dir = TempDir::new().unwrap();
+    let (mut server, _) = serve(dir.path());
+    std::fs::remove_dir_all(dir.path()).unwrap();
+    server.signal("TERM");
+    eventually("the server ends", || server.child.try_wait().unwrap().is_some());
+}
+
+#[test]
 fn exec_sets_the_stage_and_clears_it() {
     let script = "test -e $GPULET_NVML_LIBRARY && test -d $GPULET_HOST_ROOT/sys && test -d $GPULET_STATE_DIR \
                   && case $LD_LIBRARY_PATH in $GPULET_SIM_DIR/lib*) ;; *) exit 1 ;; esac && echo $GPULET_SIM_DIR && exit 7";

@@ -1,6 +1,7 @@
 //! The socket's side: one thread that accepts, one for each client.
 
 use std::io;
+use std::net::Shutdown;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -27,6 +28,11 @@ pub(super) fn accept(shared: &Arc<Shared>, listener: &UnixListener) {
             continue;
         };
         locked(&shared.connections).insert(number, handle);
+        // One that came while the others were cut is cut here.
+        if shared.stopping.load(Ordering::Acquire) {
+            let _cut = stream.shutdown(Shutdown::Both);
+            return;
+        }
         let served = Arc::clone(shared);
         let work = move || {
             // However a client ends, what it had open is closed.

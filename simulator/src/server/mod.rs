@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::net::Shutdown;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -64,6 +65,8 @@ pub(crate) struct Server {
 /// What the threads share.
 struct Shared {
     dir: PathBuf,
+    /// The listening socket once more, under the type that can shut it down.
+    listening: UnixStream,
     core: Mutex<Core>,
     /// Processes that have the driver open, by connection.
     users: Mutex<BTreeMap<u64, u32>>,
@@ -119,12 +122,14 @@ impl Server {
             _ => {}
         }
         let listener = UnixListener::bind(&socket).map_err(unusable)?;
+        let listening = UnixStream::from(OwnedFd::from(listener.try_clone().map_err(unusable)?));
         let mut publisher = Publisher::create(&dir.join(share::FILE_NAME))?;
         publisher.publish(state)?;
 
         let shown = Shown::of(state);
         let shared = Arc::new(Shared {
             dir: dir.clone(),
+            listening,
             core: Mutex::new(Core { engine, publisher: Some(publisher), shown }),
             users: Mutex::default(),
             connections: Mutex::default(),
@@ -176,13 +181,12 @@ impl Drop for Server {
         *locked(&shared.stopped.0) = true;
         shared.stopped.1.notify_all();
         locked(&shared.core).publisher = None;
-        // Wakes the acceptor; then the connections, whose threads end by themselves.
-        let socket = shared.dir.join(SOCKET_NAME);
-        let _woken = UnixStream::connect(&socket);
+        // Wakes the acceptor, also when the socket's file is gone; then the connections, whose threads end by themselves.
+        let _woken = shared.listening.shutdown(Shutdown::Both);
         for connection in locked(&shared.connections).values() {
             let _cut = connection.shutdown(Shutdown::Both);
         }
-        let _removed = fs::remove_file(&socket);
+        let _removed = fs::remove_file(shared.dir.join(SOCKET_NAME));
         for thread in self.threads.drain(..) {
             // A thread that panicked has said so itself.
             let _ended = thread.join();
