@@ -178,6 +178,40 @@ fn an_older_driver_lacks_symbols() {
 }
 
 #[test]
+fn what_could_not_be_shown_is_shown_as_soon_as_it_can() {
+    let test = TestNode::start(EVERY_BOARD);
+    let (host, lib) = (test.node.host_root(), test.node.dir().join("lib"));
+    let away = |path: &std::path::Path| path.with_extension("away");
+    let device = host.join("dev/nvidia0");
+    let older = |library: &std::path::Path| {
+        let bytes = std::fs::read(library).unwrap();
+        bytes.windows(26).any(|window| window == b"-vmlDeviceGetMemoryInfo_v2")
+    };
+
+    // A file stands where the host's directory should be.
+    std::fs::rename(&host, away(&host)).unwrap();
+    std::fs::write(&host, "").unwrap();
+    let failed = test.node.command(Command::UnloadDriver { force: true }).unwrap_err();
+    assert_eq!(failed.reason(), "HostTree");
+    std::fs::remove_file(&host).unwrap();
+    std::fs::rename(away(&host), &host).unwrap();
+    assert!(device.exists());
+    test.node.step(Duration::ZERO).unwrap();
+    assert!(!device.exists());
+    assert!(matches!(test.try_nvml(), Err(NvmlError::DriverNotLoaded)));
+
+    std::fs::rename(&lib, away(&lib)).unwrap();
+    std::fs::write(&lib, "").unwrap();
+    let load = Command::LoadDriver { version: Some("470.57.02".to_owned()) };
+    assert_eq!(test.node.command(load).unwrap_err().reason(), "LibraryNotCopied");
+    std::fs::remove_file(&lib).unwrap();
+    std::fs::rename(away(&lib), &lib).unwrap();
+    assert!(!older(&test.node.library()));
+    test.node.step(Duration::ZERO).unwrap();
+    assert!(older(&test.node.library()) && device.exists());
+}
+
+#[test]
 fn without_permission_the_driver_does_not_let_in() {
     let test = TestNode::start(EVERY_BOARD);
     let nvml = test.nvml();

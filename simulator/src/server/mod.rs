@@ -221,27 +221,32 @@ fn take(dir: &Path) -> Result<Flock<File>, ServeError> {
     })
 }
 
-impl Shared {
-    /// Changes the hardware and shows clients what came of it: files first, so that a client which sees a driver finds
-    /// its device files.
-    fn change<T>(&self, change: impl FnOnce(&mut Engine) -> T) -> Result<T, ServeError> {
-        let mut core = locked(&self.core);
-        let core = &mut *core;
-        let missing_before = core.engine.state().driver.missing_symbols.clone();
-        let result = change(&mut core.engine);
-        let state = core.engine.state();
-        if state.driver.missing_symbols != missing_before {
-            library::install(&self.dir, &state.driver.missing_symbols)?;
-        }
+impl Core {
+    /// Shows clients what the hardware is now: files first, so that a client which sees a driver finds its device files.
+    /// What could not be shown is tried again the next time.
+    fn show(&mut self, dir: &Path) -> Result<(), ServeError> {
+        let state = self.engine.state();
         let shown = Shown::of(state);
-        if shown != core.shown {
-            host_tree::refresh(core.engine.node(), state, &self.dir.join("host"))?;
-            core.shown = shown;
+        if shown.missing_symbols != self.shown.missing_symbols {
+            library::install(dir, &shown.missing_symbols)?;
         }
-        if let Some(publisher) = &mut core.publisher {
+        if shown != self.shown {
+            host_tree::refresh(self.engine.node(), state, &dir.join("host"))?;
+            self.shown = shown;
+        }
+        if let Some(publisher) = &mut self.publisher {
             publisher.publish(state)?;
         }
-        Ok(result)
+        Ok(())
+    }
+}
+
+impl Shared {
+    /// Changes the hardware and shows clients what came of it.
+    fn change<T>(&self, change: impl FnOnce(&mut Engine) -> T) -> Result<T, ServeError> {
+        let mut core = locked(&self.core);
+        let result = change(&mut core.engine);
+        core.show(&self.dir).map(|()| result)
     }
 
     fn command(&self, command: Command) -> Result<Applied, CommandError> {
@@ -268,6 +273,7 @@ impl Shared {
     /// The clock's thread.
     fn keep_time(&self, clock: ClockMode) {
         let mut before = Instant::now();
+        let mut told = None;
         let (stopped, bell) = &self.stopped;
         let mut stop = locked(stopped);
         while !*stop {
@@ -276,11 +282,16 @@ impl Shared {
             let real = now - before;
             before = now;
             let pace = locked(&self.core).engine.pace();
-            if clock == ClockMode::Real && pace > 0.0 && !*stop {
-                if let Err(error) = self.change(|engine| engine.advance(real.mul_f64(pace))) {
-                    eprintln!("gpulet-sim: cannot show the node's state: {error}");
-                }
-            } else if let Some(publisher) = &locked(&self.core).publisher {
+            let runs = clock == ClockMode::Real && pace > 0.0 && !*stop;
+            let moved = if runs { self.change(|engine| engine.advance(real.mul_f64(pace))) } else { Ok(()) };
+            // Once for each trouble, not ten times a second.
+            let trouble = moved.err().map(|error| error.to_string());
+            if let Some(error) = trouble.as_ref().filter(|error| told.as_ref() != Some(*error)) {
+                eprintln!("gpulet-sim: cannot show the node's state: {error}");
+            }
+            told = trouble;
+            // Whatever came of it, the server runs.
+            if let Some(publisher) = &locked(&self.core).publisher {
                 publisher.beat();
             }
         }

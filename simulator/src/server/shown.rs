@@ -6,6 +6,7 @@ use crate::state::{MigState, NodeState};
 #[derive(PartialEq)]
 pub(super) struct Shown {
     driver: Option<String>,
+    pub(super) missing_symbols: Vec<String>,
     reachable: Vec<(bool, bool)>,
     pcie: Vec<(u32, u32)>,
     processes: Vec<Vec<u32>>,
@@ -17,6 +18,7 @@ impl Shown {
         let gpus = || state.gpus.iter();
         Self {
             driver: state.driver.loaded.then(|| format!("{} {}", state.driver.load, state.driver.version)),
+            missing_symbols: state.driver.missing_symbols.clone(),
             reachable: gpus().map(|gpu| (gpu.lost, gpu.bound)).collect(),
             pcie: gpus().map(|gpu| (gpu.now.pcie_generation, gpu.now.pcie_width)).collect(),
             processes: gpus().map(|gpu| gpu.processes.iter().map(|process| process.pid).collect()).collect(),
