@@ -15,6 +15,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use gpulet_simulator::{ClockMode, SimulatedNode};
 use nvml_wrapper::Nvml;
 use nvml_wrapper::bitmasks::event::EventTypes;
 use nvml_wrapper::error::NvmlError;
@@ -254,6 +255,23 @@ fn a_server_ends_also_when_its_directory_is_gone() {
     std::fs::remove_dir_all(dir.path()).unwrap();
     server.signal("TERM");
     eventually("the server ends", || server.child.try_wait().unwrap().is_some());
+}
+
+#[test]
+fn a_directory_that_had_another_node_has_nothing_of_it() {
+    let dir = TempDir::new().unwrap();
+    let host = dir.path().join("host");
+    let devices = || std::fs::read_dir(host.join("sys/bus/pci/devices")).unwrap().count();
+    let serve = |node: &str| drop(SimulatedNode::start(node, dir.path(), ClockMode::Stepped).unwrap());
+    serve("l40s-4x");
+    let (alone, own) = (devices(), std::fs::read_dir(host.join("sys/devices")).unwrap().count());
+    serve("dgx-h100");
+    assert!(devices() > alone);
+    std::fs::write(host.join("etc/cdi/ones-own.yaml"), "").unwrap();
+    serve("l40s-4x");
+    assert_eq!(devices(), alone);
+    assert_eq!(std::fs::read_dir(host.join("sys/devices")).unwrap().count(), own);
+    assert!(host.join("etc/cdi/ones-own.yaml").exists());
 }
 
 #[test]

@@ -41,16 +41,19 @@ impl HostTreeError {
     }
 }
 
-/// Writes all files of a node below `root`.
+/// Writes all files of a node below `root`. What another node has left in `sys` and `proc` there goes.
 ///
 /// # Errors
-/// A file that could not be made.
+/// A file that could not be made or removed.
 pub fn write(node: &Node, state: &NodeState, root: &Path) -> Result<(), HostTreeError> {
     let mut tree = Tree::default();
     machine::add(&mut tree, node);
     processors::add(&mut tree, node);
     pci::add(&mut tree, node);
     nic::add(&mut tree, node);
+    for of_the_kernel in ["sys", "proc"] {
+        tree::remove(&root.join(of_the_kernel))?;
+    }
     tree.make(root)?;
     refresh(node, state, root)
 }
