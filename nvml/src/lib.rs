@@ -12,6 +12,7 @@
 //! - [`Driver`] is the node's driver: opened, sampled, let go of, opened again
 //! - [`Options`]: which library, how long a call may take
 //! - [`event`]: what the driver tells by itself
+//! - [`leave()`]: ends the process though the driver hangs
 //!
 //! Three things hold whatever the driver does. A call that never returns costs its GPU and one thread, and no more
 //! threads are started for either until it returns. The library is never shut down under a call, because whoever
@@ -27,6 +28,7 @@ mod driver;
 mod epoch;
 pub mod event;
 mod events;
+mod file;
 mod kernel;
 mod library;
 mod listing;
@@ -49,3 +51,4 @@ mod worker;
 pub use driver::{Classes, Driver};
 pub use options::Options;
 pub use quiesce::{QuiesceError, StuckCall};
+pub use raw::leave::leave;

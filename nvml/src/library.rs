@@ -2,12 +2,14 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gpulet_inventory::reading::Cause;
 use gpulet_inventory::snapshot::DriverDown;
 
+use crate::file::{self, Refusal};
 use crate::kernel::Kernel;
 use crate::raw::calls::Calls;
 use crate::raw::library::{Library, LoadError};
@@ -58,6 +60,9 @@ pub(crate) enum OpenError {
     /// Found, but the loader refuses it or it is something else.
     #[error("{} cannot be used: {why}", .path.display())]
     LibraryUnusable { path: PathBuf, why: String },
+    /// Found, and not given to the loader.
+    #[error("{} cannot be used: {why}", .path.display())]
+    LibraryRefused { path: PathBuf, why: Refusal },
     /// The kernel has no driver.
     #[error("the NVIDIA kernel driver is not loaded ({call} of {}: {cause})", .path.display())]
     DriverNotLoaded { path: PathBuf, call: &'static str, cause: Cause },
@@ -86,7 +91,7 @@ impl OpenError {
     pub(crate) fn reason(&self) -> &'static str {
         match self {
             Self::LibraryNotFound { .. } => "LibraryNotFound",
-            Self::LibraryUnusable { .. } => "LibraryUnusable",
+            Self::LibraryUnusable { .. } | Self::LibraryRefused { .. } => "LibraryUnusable",
             Self::DriverNotLoaded { .. } => "DriverNotLoaded",
             Self::NoPermission { .. } => "NoPermission",
             Self::VersionMismatch { .. } => "VersionMismatch",
@@ -107,6 +112,7 @@ impl OpenError {
             Self::LibraryUnusable { .. } => {
                 "install a driver library for this machine's architecture, or name another with --nvml-library"
             }
+            Self::LibraryRefused { why, .. } => why.remedy(),
             Self::DriverNotLoaded { .. } => {
                 "load the kernel module: modprobe nvidia; see dmesg if that fails"
             }
@@ -151,15 +157,51 @@ impl fmt::Display for Listed<'_> {
     }
 }
 
+/// What the loader would look at for a name, as far as that can be told from outside.
+#[derive(Debug, Default)]
+struct Loader {
+    /// `LD_LIBRARY_PATH`.
+    search_path: OsString,
+    /// `/etc/ld.so.cache`. Its paths are strings that end with a zero.
+    cache: Vec<u8>,
+}
+
+impl Loader {
+    fn read() -> Self {
+        Self {
+            search_path: std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default(),
+            cache: std::fs::read("/etc/ld.so.cache").unwrap_or_default(),
+        }
+    }
+
+    fn places(&self) -> impl Iterator<Item = PathBuf> {
+        let searched = std::env::split_paths(&self.search_path).map(|directory| directory.join(NAME));
+        let cached = self.cache.split(|byte| *byte == 0).map(|text| OsString::from_vec(text.to_vec()).into());
+        searched.chain(cached.filter(|path: &PathBuf| path.file_name() == Some(OsStr::new(NAME))))
+    }
+}
+
 /// Where to look, in order. A path that was named is the only one.
-pub(crate) fn candidates(options: &Options) -> Vec<PathBuf> {
+///
+/// What the loader would find for the bare name comes first, by its full path, so that it can be looked at before it is
+/// loaded; then the usual directories here, those of the host and those of driver containers. The bare name is the last
+/// resort, for loaders that look elsewhere.
+fn candidates(options: &Options, loader: &Loader) -> Vec<PathBuf> {
     if let Some(library) = &options.library {
         return vec![library.clone()];
     }
+    let own = DIRECTORIES.iter().map(|directory| Path::new("/").join(directory));
     let below = ROOTS.iter().flat_map(|root| DIRECTORIES.iter().map(move |directory| (root, directory)));
-    std::iter::once(PathBuf::from(NAME))
-        .chain(below.map(|(root, directory)| options.host_root.join(root).join(directory).join(NAME)))
-        .collect()
+    let below = below.map(|(root, directory)| options.host_root.join(root).join(directory));
+    let all = loader.places().chain(own.chain(below).map(|directory| directory.join(NAME)));
+    let mut places: Vec<PathBuf> = Vec::new();
+    for place in all.filter(|place| place.is_absolute()) {
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    places.push(NAME.into());
+    places
 }
 
 /// Opens the first candidate that works. Blocks for as long as the driver does: to be called on a thread of its own.
@@ -171,21 +213,17 @@ pub(crate) fn open(
     tracker: &Arc<Tracker>,
     stats: &Arc<Stats>,
 ) -> Result<Opened, OpenError> {
-    let tried = candidates(options);
+    let tried = candidates(options, &Loader::read());
     let mut closest: Option<OpenError> = None;
     for candidate in &tried {
-        if candidate.is_absolute() && !candidate.exists() {
-            continue;
-        }
-        match Library::open(candidate.as_os_str(), tracker) {
-            Ok(library) => return describe(library, candidate, options, tracker, stats),
-            Err(LoadError::Loader(why)) if is_absent(&why, candidate) => {}
-            Err(LoadError::Loader(why)) => {
-                closest.get_or_insert(OpenError::LibraryUnusable { path: candidate.clone(), why });
-            }
+        let error = match load(candidate, &closest, tracker) {
+            Ok(Some(library)) => return describe(library, candidate, options, tracker, stats),
+            Ok(None) => continue,
+            Err(LoadError::Refused(why)) => OpenError::LibraryRefused { path: candidate.clone(), why },
+            Err(LoadError::Loader(why)) => OpenError::LibraryUnusable { path: candidate.clone(), why },
             Err(LoadError::NotNvml) => {
                 let why = "it has no nvmlInit".to_owned();
-                closest.get_or_insert(OpenError::LibraryUnusable { path: candidate.clone(), why });
+                OpenError::LibraryUnusable { path: candidate.clone(), why }
             }
             Err(LoadError::Init(code)) => {
                 let call = symbol::INIT_WITH_FLAGS.name;
@@ -196,13 +234,47 @@ pub(crate) fn open(
                     return Err(error);
                 }
                 closest = Some(error);
+                continue;
             }
-        }
+        };
+        closest.get_or_insert(error);
     }
     Err(closest.unwrap_or_else(|| {
         tracing::debug!(?tried, "no {NAME} in any of these");
         OpenError::LibraryNotFound { tried }
     }))
+}
+
+/// Loads one candidate, if it is there. `closest` is what others before it came to.
+fn load(
+    candidate: &Path,
+    closest: &Option<OpenError>,
+    tracker: &Tracker,
+) -> Result<Option<Library>, LoadError> {
+    if is_bare(candidate) {
+        // The loader may find the very file again that must not be loaded.
+        let deadly =
+            |error: &OpenError| matches!(error, OpenError::LibraryRefused { why, .. } if why.is_deadly());
+        if closest.as_ref().is_some_and(deadly) {
+            return Ok(None);
+        }
+    } else {
+        tracker.enter("dlopen");
+        let checked = if candidate.exists() { file::check(candidate).map(Some) } else { Ok(None) };
+        tracker.leave();
+        if checked.map_err(LoadError::Refused)?.is_none() {
+            return Ok(None);
+        }
+    }
+    match Library::open(candidate.as_os_str(), tracker) {
+        Err(LoadError::Loader(why)) if is_absent(&why, candidate) => Ok(None),
+        outcome => outcome.map(Some),
+    }
+}
+
+/// Whether the loader looks for it in its own places: it has no directory.
+fn is_bare(candidate: &Path) -> bool {
+    !candidate.as_os_str().as_bytes().contains(&b'/')
 }
 
 /// Whether the loader says that the library itself is not there (and not one that it needs).
@@ -278,18 +350,27 @@ mod tests {
     #[test]
     fn a_named_library_is_the_only_candidate() {
         let options = Options { library: Some("/opt/x/libnvidia-ml.so".into()), ..Options::default() };
-        assert_eq!(candidates(&options), [PathBuf::from("/opt/x/libnvidia-ml.so")]);
+        assert_eq!(candidates(&options, &Loader::read()), [PathBuf::from("/opt/x/libnvidia-ml.so")]);
     }
 
     #[test]
-    fn the_loader_comes_first_then_the_host_then_driver_containers() {
+    fn what_the_loader_would_find_comes_first_then_here_then_the_host_then_driver_containers() {
         let options = Options { host_root: "/host".into(), ..Options::default() };
-        let candidates = candidates(&options);
+        let cache =
+            b"glibc-ld.so.cache1.1\0\x01/opt/odd/libnvidia-ml.so\0/opt/lib/libnvidia-ml.so.1\0libz.so.1\0";
+        let loader = Loader { search_path: "relative::/opt/first".into(), cache: cache.to_vec() };
+        let candidates = candidates(&options, &loader);
         let place = |path: &str| candidates.iter().position(|c| c == Path::new(path)).unwrap();
-        assert_eq!(place("libnvidia-ml.so.1"), 0);
-        let host = place("/host/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1");
-        let container = place("/host/run/nvidia/driver/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1");
-        assert!(host < container);
+        let order = [
+            "/opt/first/libnvidia-ml.so.1",
+            "/opt/lib/libnvidia-ml.so.1",
+            "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1",
+            "/host/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1",
+            "/host/run/nvidia/driver/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1",
+            "libnvidia-ml.so.1",
+        ];
+        assert!(order.map(place).is_sorted(), "{candidates:?}");
+        assert_eq!((place(order[0]), place(order[1]), place(order[5])), (0, 1, candidates.len() - 1));
         for path in [
             "/host/usr/lib64/libnvidia-ml.so.1",
             "/host/usr/lib/aarch64-linux-gnu/libnvidia-ml.so.1",
@@ -298,19 +379,32 @@ mod tests {
         ] {
             place(path);
         }
+        let relative = candidates.iter().filter(|c| !c.is_absolute()).count();
+        assert_eq!(relative, 1, "{candidates:?}");
     }
 
     #[test]
     fn of_many_places_the_first_few_are_told() {
-        let told = |options| OpenError::LibraryNotFound { tried: candidates(&options) }.to_string();
-        let all = told(Options { host_root: "/host".into(), ..Options::default() });
+        let told = |options| {
+            OpenError::LibraryNotFound { tried: candidates(&options, &Loader::default()) }.to_string()
+        };
         assert_eq!(
-            all,
-            "no libnvidia-ml.so.1 found in 28 places (libnvidia-ml.so.1, \
-             /host/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1, /host/usr/lib/aarch64-linux-gnu/libnvidia-ml.so.1, …)"
+            told(Options::default()),
+            "no libnvidia-ml.so.1 found in 28 places (/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1, \
+             /usr/lib/aarch64-linux-gnu/libnvidia-ml.so.1, /usr/lib64/libnvidia-ml.so.1, …)"
         );
         let one = told(Options { library: Some("/opt/nvml.so".into()), ..Options::default() });
         assert_eq!(one, "no libnvidia-ml.so.1 found in 1 place (/opt/nvml.so)");
+    }
+
+    #[test]
+    fn a_bare_name_is_not_loaded_past_an_incomplete_file() {
+        let incomplete = Refusal::Incomplete { size: 1, needed: 2 };
+        let closest = Some(OpenError::LibraryRefused { path: "/l".into(), why: incomplete });
+        // One that the loader has: loading it would succeed in that, and fail for want of nvmlInit.
+        let name = Path::new("libc.so.6");
+        assert!(matches!(load(name, &closest, &Tracker::default()), Ok(None)));
+        assert!(matches!(load(name, &None, &Tracker::default()), Err(LoadError::NotNvml)));
     }
 
     #[test]

@@ -6,11 +6,13 @@
 //! - [`handle`]: what the driver hands out
 //! - [`field`]: values of `nvmlDeviceGetFieldValues`
 //! - [`event_set`]: waiting for events
+//! - [`leave`]: ending the process under a call that hangs
 
 pub(crate) mod calls;
 pub(crate) mod event_set;
 pub(crate) mod field;
 pub(crate) mod handle;
+pub(crate) mod leave;
 pub(crate) mod library;
 pub(crate) mod plain;
 pub(crate) mod symbol;

@@ -7,6 +7,7 @@ use nvml_wrapper_sys::bindings::{NVML_INIT_FLAG_NO_GPUS, NvmlLib};
 
 use super::symbol::{INIT, INIT_WITH_FLAGS, SHUTDOWN};
 use crate::code;
+use crate::file::Refusal;
 use crate::tracker::Tracker;
 
 /// The library, loaded and initialised. It is shut down and unloaded when the last owner lets go of it, so never
@@ -18,6 +19,8 @@ pub(crate) struct Library {
 /// Why the library could not be made ready.
 #[derive(Debug)]
 pub(crate) enum LoadError {
+    /// The loader was not given it.
+    Refused(Refusal),
     /// The loader refused it, in its own words.
     Loader(String),
     /// It has no `nvmlInit`.
