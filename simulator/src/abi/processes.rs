@@ -136,8 +136,9 @@ pub(super) fn accounting_mode(_gpu: &Gpu<'_>, mode: Out<c_uint>) -> Answer {
     mode.set(0)
 }
 
-pub(super) fn accounting_pids(_gpu: &Gpu<'_>, count: Out<c_uint>, pids: Array<c_uint>) -> Answer {
-    pids.list(&count, &[])
+/// Refused while accounting is off.
+pub(super) fn accounting_pids(_gpu: &Gpu<'_>, _count: Out<c_uint>, _pids: Array<c_uint>) -> Answer {
+    Err(NOT_SUPPORTED)
 }
 
 pub(super) fn accounting_buffer(_gpu: &Gpu<'_>, size: Out<c_uint>) -> Answer {
