@@ -161,6 +161,8 @@ pub struct BoardState {
     pub row_remapping: bool,
     /// NVLink generation; 0 without NVLink.
     pub nvlink_version: u32,
+    /// What one NVLink moves each way at most, MB/s; 0 without NVLink.
+    pub nvlink_link_mbps: u32,
     /// NVLink chip-to-chip links to the CPU; 0 without.
     pub c2c_links: u32,
     /// What one of them moves each way at most, MB/s.

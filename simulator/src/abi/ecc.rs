@@ -106,7 +106,7 @@ pub(super) fn retired_pending(gpu: &Gpu<'_>, pending: Out<c_uint>) -> Answer {
     pending.set(0)
 }
 
-fn require_page_retirement(gpu: &Gpu<'_>) -> Answer {
+pub(super) fn require_page_retirement(gpu: &Gpu<'_>) -> Answer {
     require_ecc(gpu)?;
     if gpu.board().architecture >= AMPERE { Err(NOT_SUPPORTED) } else { Ok(()) }
 }

@@ -10,7 +10,7 @@ use nvml_wrapper_sys::bindings::{nvmlFieldValue_t, nvmlValue_t};
 use super::call::Gpu;
 use super::code::{Answer, INVALID_ARGUMENT, NOT_SUPPORTED, SUCCESS};
 use super::out::{Array, Out};
-use super::{clocks, ecc, nvlink, thermal};
+use super::{clocks, ecc, mig_profiles, nvlink, power, thermal};
 use crate::state::NvLinkState;
 
 /// `scopeId` that means all links.
@@ -100,11 +100,11 @@ fn field(gpu: &Gpu<'_>, id: u32, scope: u32) -> Answer<Value> {
         38 | 45 | 52 | 59 | 90 | 91 | 138..=141 | 147 | 161..=166 | 201..=222 => nvlinks(gpu, id, scope),
         74..=79 | 251..=253 | 269..=271 if id <= last => held(gpu, id),
         82 | 193..=196 => temperatures(gpu, id),
-        83 | 185..=192 => power(gpu, id, scope),
+        83 | 185..=192 => power_and_energy(gpu, id, scope),
         94 | 95 | 169 | 173..=183 | 197 | 198 => pcie(gpu, id),
         170..=172 => chip_to_chip(gpu, id, scope),
         184 => gpu.mig().map(|_| Value::Int(gpu.board().resetless_mig.into())),
-        199 => gpu.mig().map(|_| Value::Int(1)),
+        199 => gpu.mig().map(|_| Value::Int(mig_profiles::are_told_with_mig_off(gpu.node).into())),
         // Whether a reset is needed, and whether after draining.
         226 => Ok(Value::Int((gpu.now().recovery_action == 1).into())),
         227 => Ok(Value::Int((gpu.now().recovery_action == 4).into())),
@@ -130,6 +130,8 @@ fn memory_errors(gpu: &Gpu<'_>, id: u32) -> Answer<Value> {
         4 => counter(1, 0),
         5 => counter(0, 1),
         6 => counter(1, 1),
+        // Retired pages: for single bits, for double bits, pending.
+        29..=31 => ecc::require_page_retirement(gpu).map(|()| Value::Int(0)),
         142 => remapped(rows.0),
         143 => remapped(rows.1),
         144 => remapped(gpu.now().row_remap.0.into()),
@@ -169,14 +171,14 @@ fn temperatures(gpu: &Gpu<'_>, id: u32) -> Answer<Value> {
 }
 
 /// Scope 0 is the GPU; module (1) and memory (2) exist on other machines.
-fn power(gpu: &Gpu<'_>, id: u32, scope: u32) -> Answer<Value> {
+fn power_and_energy(gpu: &Gpu<'_>, id: u32, scope: u32) -> Answer<Value> {
     if scope != 0 && id != 83 {
         return Err(NOT_SUPPORTED);
     }
     let (board, now) = (gpu.board(), gpu.now());
     match id {
         83 | 191 => Ok(Value::Long(gpu.state.count.energy_mj)),
-        185 => Ok(Value::Int(now.power_average_mw)),
+        185 if power::is_averaged(gpu) => Ok(Value::Int(now.power_average_mw)),
         186 => Ok(Value::Int(now.power_instant_mw)),
         187 => Ok(Value::Int(board.power_limit_range_mw.0)),
         188 => Ok(Value::Int(board.power_limit_range_mw.1)),
@@ -230,7 +232,7 @@ fn nvlinks(gpu: &Gpu<'_>, id: u32, scope: u32) -> Answer<Value> {
         45 if !newer => total(|link| link.errors[3]),
         52 if !newer => total(|link| link.errors[0]),
         59 if !newer => total(|link| link.errors[1]),
-        90 => Ok(Value::Int(speed_mbps(gpu))),
+        90 => Ok(Value::Int(gpu.board().nvlink_link_mbps)),
         91 => Ok(Value::Int(links.len() as u32)),
         138 | 140 => scoped(|link| link.data_kib.0),
         139 | 141 => scoped(|link| link.data_kib.1),
@@ -238,7 +240,8 @@ fn nvlinks(gpu: &Gpu<'_>, id: u32, scope: u32) -> Answer<Value> {
         161 if !newer => one(|link| link.errors[0]),
         162 if !newer => one(|link| link.errors[1]),
         163 if !newer => one(|link| link.errors[2]),
-        164 => nvlink::link(gpu, scope).map(|link| Value::Int(if link.up { speed_mbps(gpu) } else { 0 })),
+        164 => nvlink::link(gpu, scope)
+            .map(|link| Value::Int(if link.up { gpu.board().nvlink_link_mbps } else { 0 })),
         165 => nvlink::link(gpu, scope).map(|link| Value::Int(link.up.into())),
         166 => nvlink::link(gpu, scope).map(|_| Value::Int(nvlink::version_number(gpu))),
         202 if newer => one(|link| link.data_kib.0.wrapping_mul(1024)),
@@ -247,15 +250,5 @@ fn nvlinks(gpu: &Gpu<'_>, id: u32, scope: u32) -> Answer<Value> {
         215 if newer => one(|link| link.errors[1]),
         213 | 214 | 219 | 221 if newer => one(|_| 0),
         _ => Err(NOT_SUPPORTED),
-    }
-}
-
-/// Speed of one link, MB/s: 20 GB/s and 25 GB/s a direction up to the fourth generation, then twice that.
-fn speed_mbps(gpu: &Gpu<'_>) -> u32 {
-    match gpu.board().nvlink_version {
-        0 => 0,
-        1 => 20_000,
-        2..=4 => 26_562,
-        _ => 53_125,
     }
 }

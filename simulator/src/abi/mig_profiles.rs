@@ -8,7 +8,7 @@ use nvml_wrapper_sys::bindings::{
     nvmlGpuInstanceProfileInfo_v2_t, nvmlGpuInstanceProfileInfo_v3_t,
 };
 
-use super::call::Gpu;
+use super::call::{Gpu, Node};
 use super::code::{ARGUMENT_VERSION_MISMATCH, Answer, INVALID_ARGUMENT, NOT_SUPPORTED};
 use super::mig::enabled;
 use super::out::{Array, Out, chars, version_word};
@@ -18,11 +18,19 @@ use crate::state::{CiProfileState, GiProfileState, GpuInstanceState};
 const GPU_PROFILES: u32 = 18;
 const COMPUTE_PROFILES: u32 = 9;
 
+/// Whether the driver lists profiles of a GPU that is not in MIG mode, which those up to 535 do not.
+pub(super) fn are_told_with_mig_off(node: &Node) -> bool {
+    node.driver_branch() > 535
+}
+
 /// A profile by its enumerator: `NOT_SUPPORTED` if this GPU lacks it, `INVALID_ARGUMENT` if the driver does not know it.
 fn by_enumerator<'a>(gpu: &Gpu<'a>, profile: c_uint) -> Answer<&'a GiProfileState> {
     let mig = gpu.mig()?;
     if profile >= GPU_PROFILES {
         return Err(INVALID_ARGUMENT);
+    }
+    if !mig.mode.0 && !are_told_with_mig_off(gpu.node) {
+        return Err(NOT_SUPPORTED);
     }
     mig.profiles.get(&profile).ok_or(NOT_SUPPORTED)
 }
@@ -122,15 +130,27 @@ pub(super) fn capacity(gpu: &Gpu<'_>, profile_id: c_uint, count: Out<c_uint>) ->
     let mig = enabled(gpu)?;
     let profile = by_id(gpu, profile_id)?;
     let taken: Vec<_> = mig.instances.iter().map(|instance| instance.placement).collect();
-    let alike = mig.instances.iter().filter_map(|instance| mig.profiles.get(&instance.profile));
-    let media = |of: &GiProfileState| of.name.contains("+me");
+    let there: Vec<_> =
+        mig.instances.iter().filter_map(|instance| mig.profiles.get(&instance.profile)).collect();
+    if there.iter().any(|of| exclude_each_other(of, profile)) {
+        return count.set(0);
+    }
     // Of those with the media extensions there is one at a time, whatever its size.
-    let limit = if media(profile) {
-        profile.max_instances.saturating_sub(alike.filter(|of| media(of)).count() as u32)
-    } else {
-        profile.max_instances.saturating_sub(alike.filter(|of| of.id == profile.id).count() as u32)
-    };
+    let alike = |of: &&&GiProfileState| if has_media(profile) { has_media(of) } else { of.id == profile.id };
+    let limit = profile.max_instances.saturating_sub(there.iter().filter(alike).count() as u32);
     count.set(room(&profile.placements, taken).min(limit))
+}
+
+/// Whether a profile has media extensions (`+me`, `+me.all`).
+fn has_media(profile: &GiProfileState) -> bool {
+    profile.name.contains("+me")
+}
+
+/// Beside an instance with all media engines (`+me.all`) there can be such only as have none (`-me`).
+fn exclude_each_other(one: &GiProfileState, other: &GiProfileState) -> bool {
+    let takes_all = |of: &GiProfileState| of.name.ends_with("+me.all");
+    let takes_none = |of: &GiProfileState| of.name.ends_with("-me");
+    takes_all(one) && !takes_none(other) || takes_all(other) && !takes_none(one)
 }
 
 /// How many placements can be taken one after the other, from the first on.
@@ -261,6 +281,27 @@ pub(super) fn compute_capacity(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_media_engines_exclude_whatever_has_one() {
+        let named = |name: &str| GiProfileState {
+            id: 0,
+            name: name.to_owned(),
+            slices: 1,
+            max_instances: 1,
+            memory_mib: 1,
+            multiprocessors: 1,
+            engines: [0; 5],
+            p2p: false,
+            placements: vec![],
+            compute: std::collections::BTreeMap::new(),
+        };
+        let excludes = |one: &str, other: &str| exclude_each_other(&named(one), &named(other));
+        assert!(excludes("1g.24gb+me.all", "1g.24gb") && excludes("1g.24gb", "1g.24gb+me.all"));
+        assert!(excludes("1g.24gb+me.all", "2g.48gb+gfx") && excludes("2g.48gb+me.all", "1g.24gb+me"));
+        assert!(!excludes("1g.24gb+me.all", "1g.24gb-me") && !excludes("1g.24gb-me", "1g.24gb+me.all"));
+        assert!(!excludes("1g.24gb+me", "1g.24gb"));
+    }
 
     #[test]
     fn room_is_what_does_not_overlap() {

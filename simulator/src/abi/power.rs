@@ -10,10 +10,14 @@ use super::out::Out;
 const VOLTA: u32 = 5;
 const AMPERE: u32 = 7;
 
-/// An average over 1 s on Ampere and later, except on GA100 (compute capability 8.0); the instant on all others.
+/// Whether it averages its power over 1 s: Ampere and later do, except GA100 (compute capability 8.0).
+pub(super) fn is_averaged(gpu: &Gpu<'_>) -> bool {
+    gpu.board().architecture >= AMPERE && gpu.board().compute_capability != (8, 0)
+}
+
+/// The average where there is one, else the instant.
 pub(super) fn usage(gpu: &Gpu<'_>, milliwatts: Out<c_uint>) -> Answer {
-    let averaged = gpu.board().architecture >= AMPERE && gpu.board().compute_capability != (8, 0);
-    milliwatts.set(if averaged { gpu.now().power_average_mw } else { gpu.now().power_instant_mw })
+    milliwatts.set(if is_averaged(gpu) { gpu.now().power_average_mw } else { gpu.now().power_instant_mw })
 }
 
 pub(super) fn limit(gpu: &Gpu<'_>, milliwatts: Out<c_uint>) -> Answer {

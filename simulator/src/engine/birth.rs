@@ -156,6 +156,7 @@ fn board_state(gpu: &Gpu) -> BoardState {
         ecc_default: board.memory.ecc_default,
         row_remapping: board.row_remapping,
         nvlink_version: board.nvlink.as_ref().map_or(0, |nvlink| nvlink.version),
+        nvlink_link_mbps: board.nvlink.as_ref().map_or(0, |nvlink| nvlink.link_mbps),
         c2c_links: board.c2c.as_ref().map_or(0, |c2c| c2c.links),
         c2c_link_mbps: board.c2c.as_ref().map_or(0, |c2c| c2c.link_mbps),
         gpm: board.gpm,
