@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use nvml_wrapper_sys::bindings::nvmlDevice_t;
+
 use super::code::{
     self, Answer, Code, FUNCTION_NOT_FOUND, GPU_IS_LOST, INVALID_ARGUMENT, NO_PERMISSION, NOT_SUPPORTED,
 };
@@ -118,7 +120,16 @@ impl Node {
         Ok(Self { symbol, session, state })
     }
 
-    fn gpu_state(&self, index: u32) -> Answer<&GpuState> {
+    /// Which GPU a call names as its second one.
+    pub(super) fn peer(&self, handle: nvmlDevice_t) -> Answer<u32> {
+        match Handle::from(handle).object(self.session.load())? {
+            Object::Gpu(index) => Ok(index),
+            _ => Err(INVALID_ARGUMENT),
+        }
+    }
+
+    /// The state of a GPU that the driver reaches.
+    pub(super) fn gpu_state(&self, index: u32) -> Answer<&GpuState> {
         match self.state.gpus.get(index as usize) {
             None => Err(INVALID_ARGUMENT),
             Some(gpu) if !gpu.is_reachable() => Err(GPU_IS_LOST),

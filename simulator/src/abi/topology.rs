@@ -8,8 +8,8 @@ use std::path::Path;
 use nvml_wrapper_sys::bindings::nvmlDevice_t;
 
 use super::call::Gpu;
-use super::code::{Answer, GPU_IS_LOST, INVALID_ARGUMENT, UNKNOWN};
-use super::handle::{Handle, Object};
+use super::code::{Answer, UNKNOWN};
+use super::handle::Object;
 use super::out::{Array, Out};
 use crate::state::GpuIdentity;
 
@@ -31,12 +31,23 @@ impl Place {
     fn of(host: &Path, gpu: &GpuIdentity) -> Answer<Self> {
         let address = format!("{:04x}:{:02x}:{:02x}.0", gpu.pci_domain, gpu.pci_bus, gpu.pci_device);
         let device = host.join("sys/bus/pci/devices").join(address);
-        let path = device.canonicalize().map_err(|_| UNKNOWN)?;
-        let names = path.iter().map(|name| name.to_string_lossy().into_owned());
-        let path = names.skip_while(|name| !name.starts_with("pci")).collect();
+        let path = from_root_complex(&device.canonicalize().map_err(|_| UNKNOWN)?);
         let numa = fs::read_to_string(device.join("numa_node")).map_err(|_| UNKNOWN)?;
         Ok(Self { path, numa: numa.trim().to_owned() })
     }
+}
+
+/// The components from the root complex on: the last `pciDDDD:BB`, for controllers such as Intel's VMD have a domain of
+/// their own below the machine's.
+fn from_root_complex(path: &Path) -> Vec<String> {
+    let hexadecimal = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit());
+    let is_root = |name: &String| {
+        let parts = name.strip_prefix("pci").and_then(|rest| rest.split_once(':'));
+        parts.is_some_and(|(domain, bus)| hexadecimal(domain) && hexadecimal(bus))
+    };
+    let mut names: Vec<String> = path.iter().map(|name| name.to_string_lossy().into_owned()).collect();
+    let root = names.iter().rposition(is_root).unwrap_or(names.len());
+    names.split_off(root)
 }
 
 /// The level of what two devices have in common.
@@ -56,10 +67,7 @@ fn level(a: &Place, b: &Place) -> c_uint {
 }
 
 fn level_to(gpu: &Gpu<'_>, peer: u32) -> Answer<c_uint> {
-    let other = gpu.node.state.gpus.get(peer as usize).ok_or(INVALID_ARGUMENT)?;
-    if !other.is_reachable() {
-        return Err(GPU_IS_LOST);
-    }
+    let other = gpu.node.gpu_state(peer)?;
     // What the driver tells is not always what the tree says.
     if let Some(told) = gpu.state.identity.told_levels.get(&peer) {
         return Ok(*told);
@@ -69,10 +77,7 @@ fn level_to(gpu: &Gpu<'_>, peer: u32) -> Answer<c_uint> {
 }
 
 pub(super) fn common_ancestor(gpu: &Gpu<'_>, other: nvmlDevice_t, out: Out<c_uint>) -> Answer {
-    match Handle::from(other).object(gpu.node.session.load())? {
-        Object::Gpu(peer) => out.set(level_to(gpu, peer)?),
-        _ => Err(INVALID_ARGUMENT),
-    }
+    out.set(level_to(gpu, gpu.node.peer(other)?)?)
 }
 
 /// The other GPUs that are as near as the level says, not nearer or farther. Without an array: how many they are.
@@ -100,6 +105,18 @@ mod tests {
 
     fn place(path: &str, numa: &str) -> Place {
         Place { path: path.split('/').map(str::to_owned).collect(), numa: numa.to_owned() }
+    }
+
+    #[test]
+    fn the_root_complex_is_the_last_one_whatever_the_directories_above_are_called() {
+        let below = |path: &str| from_root_complex(Path::new(path)).join("/");
+        assert_eq!(
+            below("/tmp/pci-node/host/sys/devices/pci0000:15/0000:15:01.0"),
+            "pci0000:15/0000:15:01.0"
+        );
+        let vmd = "/sys/devices/pci0000:00/0000:00:0e.0/pci10000:e0/10000:e0:06.0";
+        assert_eq!(below(vmd), "pci10000:e0/10000:e0:06.0");
+        assert_eq!(below("/sys/devices/platform"), "");
     }
 
     #[test]
