@@ -3,11 +3,12 @@
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use gpulet_exporter::{Own, ReloadOutcome};
+use gpulet_exporter::Own;
 use gpulet_host::Root;
 use gpulet_nvml::{Driver, Options};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -18,13 +19,18 @@ use crate::config::{ConfigError, Settings, Source};
 use crate::listen::{ListenError, Listener};
 use crate::loops::{self, Shared};
 use crate::node::{self, NodeError};
+use crate::reload::Reload;
 use crate::supervise::liveness::Progress;
 use crate::supervise::readiness::Readiness;
 use crate::supervise::{Supervisor, shutdown};
-use crate::{build, logging, notify, report};
+use crate::{build, logging, notify, reload};
 
 /// The loops may take this long to end. With what comes before and after, the program ends within two seconds.
 const END_WITHIN: Duration = Duration::from_millis(1500);
+
+/// Files that must be left to open. The runtime needs about ten of them and panics when it lacks them; the rest is for
+/// sockets, a few connections and what is read.
+const NEEDED_FILES: usize = 32;
 
 /// Where the node and the daemon's own files are.
 #[derive(Debug, Clone)]
@@ -49,6 +55,17 @@ pub(crate) enum DaemonError {
     /// Its port cannot be had.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// It cannot open files.
+    #[error(
+        "cannot start: no more than {spare} further files can be opened and {needed} are needed; raise the limit of open \
+         files (`ulimit -n`, LimitNOFILE= of the service)"
+    )]
+    TooFewFiles {
+        /// How many can be.
+        spare: usize,
+        /// How many are needed.
+        needed: usize,
+    },
     /// The runtime, the signals or the counters could not be set up.
     #[error("cannot start: setting up {what} failed")]
     SetUp {
@@ -70,12 +87,23 @@ impl DaemonError {
 
 /// One thread for everything that waits, and a few for what blocks.
 pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, DaemonError> {
+    let (spare, needed) = (spare_files(NEEDED_FILES), NEEDED_FILES);
+    if spare < needed {
+        return Err(DaemonError::TooFewFiles { spare, needed });
+    }
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(4)
         .thread_keep_alive(Duration::from_secs(30))
         .build()
         .map_err(DaemonError::set_up("the runtime"))
+}
+
+/// How many further files can be opened, up to `wanted`.
+fn spare_files(wanted: usize) -> usize {
+    let opened: Vec<OwnedFd> =
+        (0..wanted).map_while(|_| io::stderr().as_fd().try_clone_to_owned().ok()).collect();
+    opened.len()
 }
 
 /// How to ask the driver under `settings`.
@@ -109,7 +137,9 @@ pub(crate) async fn run(
     let own = Arc::clone(&shared.own);
     log_start(&source, &settings.borrow(), &places);
     tracing::info!(%address, "listening");
-    let supervisor = start_loops(shared, listener, shutdown);
+    let held: loops::serve::Held = Arc::new(watch::Sender::new(Arc::new(listener)));
+    let supervisor = start_loops(shared, Arc::clone(&held), shutdown);
+    let mut reload = Reload { source, settings, level, own, held, state: reload::State::default() };
     announce(address);
 
     let mut told_ready = false;
@@ -121,13 +151,17 @@ pub(crate) async fn run(
                     tracing::info!(signal, "ending");
                     break;
                 }
-                // Before it was ready the service manager still waits for the start, and must not be told of an end of it.
-                Asked::Reload if told_ready => {
-                    notify::reloading();
-                    reload(&source, &settings, &level, &own);
-                    notify::ready();
+                Asked::Reload => {
+                    // Before it was ready the service manager still waits for the start, and must not be told of an end
+                    // of it.
+                    if told_ready {
+                        notify::reloading();
+                    }
+                    reload.ask();
                 }
-                Asked::Reload => reload(&source, &settings, &level, &own),
+            },
+            done = reload.step() => if done && told_ready {
+                notify::ready();
             },
             () = readiness.ready(), if !told_ready => {
                 told_ready = true;
@@ -170,9 +204,8 @@ fn shared(
     }
 }
 
-fn start_loops(shared: Shared, listener: Listener, shutdown: shutdown::Shutdown) -> Supervisor {
+fn start_loops(shared: Shared, held: loops::serve::Held, shutdown: shutdown::Shutdown) -> Supervisor {
     let mut supervisor = Supervisor::new(Arc::clone(&shared.own), shutdown);
-    let held: loops::serve::Held = Arc::new(Mutex::new(listener));
     let with = shared.clone();
     supervisor.keep(loops::topology::NAME, move || loops::topology::run(with.clone()));
     let with = shared.clone();
@@ -193,33 +226,6 @@ fn log_start(source: &Source, settings: &Settings, places: &Places) {
         state_dir = %places.state_dir.display(),
         "gpulet starts"
     );
-}
-
-/// Takes up the configuration as it is now. One that is wrong changes nothing.
-fn reload(source: &Source, settings: &watch::Sender<Arc<Settings>>, level: &logging::Level, own: &Own) {
-    match source.read() {
-        Ok(new) => {
-            let at_restart = settings.borrow().fixed_until_restart(&new);
-            level.change(&new.log.level);
-            settings.send_replace(Arc::new(new));
-            own.reloaded(ReloadOutcome::Success);
-            tracing::info!("configuration reloaded");
-            if !at_restart.is_empty() {
-                tracing::warn!(
-                    keys = at_restart.join(", "),
-                    "changes of these keys take effect at the next start"
-                );
-            }
-        }
-        Err(error) => {
-            own.reloaded(ReloadOutcome::Failure);
-            tracing::error!(
-                error = report::chain(&error),
-                reason = error.reason(),
-                "configuration not reloaded; the former one stays in force"
-            );
-        }
-    }
 }
 
 /// What signals ask for.

@@ -4,6 +4,7 @@
 //! - [`config`], [`logging`]: settings and messages
 //! - [`daemon`]: starts the loops of [`loops`] under [`supervise`] and hears signals
 //! - [`node`], [`discovery`], [`profile`], [`record`]: the node seen once, its topology, what it should look like
+//! - [`reload`]: takes up the configuration again
 //! - [`control`]: how other commands ask the running daemon
 //! - [`listen`], [`notify`]: the TCP port, the service manager
 
@@ -22,28 +23,38 @@ mod node;
 mod notify;
 mod profile;
 mod record;
+mod reload;
 mod report;
 mod supervise;
 
-use std::process::ExitCode;
+use std::io::{self, Write};
 
 use clap::Parser;
 
-fn main() -> ExitCode {
+fn main() {
+    let code = code();
+    // Messages are written as they come about; this is what else may wait in a buffer.
+    let _ = io::stdout().flush();
+    // Not through `exit(3)`, which waits for the loader's lock: a thread that hangs in loading the driver holds it.
+    gpulet_nvml::leave(code)
+}
+
+/// Does what was asked for and gives the exit code.
+fn code() -> u8 {
     let cli = match cli::Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version go to standard output and are no error; a closed pipe is none either.
             let code = if error.use_stderr() { commands::exit::USAGE } else { 0 };
             let _ = error.print();
-            return ExitCode::from(code);
+            return code;
         }
     };
     match commands::execute(cli) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => 0,
         Err(error) => {
             eprintln!("gpulet: {}", report::chain(&error));
-            ExitCode::from(error.exit_code())
+            error.exit_code()
         }
     }
 }

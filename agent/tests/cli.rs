@@ -76,6 +76,56 @@ fn a_configuration_file_that_is_named_must_exist() {
 }
 
 #[test]
+fn a_configuration_that_cannot_be_read_whole_is_refused_at_once() {
+    let machine = Machine::new();
+    let pipe = machine.state_dir().with_file_name("pipe.yaml");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let large = machine.state_dir().with_file_name("large.yaml");
+    std::fs::write(&large, vec![b'#'; (1 << 20) + 1]).unwrap();
+    for (path, part) in [
+        (pipe.as_path(), "not a plain file"),
+        (std::path::Path::new("/dev/zero"), "not a plain file"),
+        (large.as_path(), "larger than 1048576 bytes"),
+    ] {
+        let output =
+            gpulet().arg("--config").arg(path).args(["run", "--listen", "127.0.0.1:0"]).output().unwrap();
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(64), "{text}");
+        assert!(text.contains(part) && text.contains(path.to_str().unwrap()), "{text}");
+    }
+}
+
+#[test]
+fn of_very_many_errors_some_are_told() {
+    let machine = Machine::new();
+    let text: String = (0..60_000).map(|number| format!("key-{number}: 1\n")).collect();
+    machine.configure(&text);
+    let output = machine.gpulet().args(["run", "--listen", "127.0.0.1:0"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(64));
+    let text = stderr(&output);
+    assert!(text.contains("60000 errors") && text.contains("and 59950 more"), "{text}");
+    assert!(text.len() < 16 * 1024, "{} bytes", text.len());
+}
+
+#[test]
+fn too_few_files_are_said_to_be_too_few() {
+    let machine = Machine::new();
+    for command in ["run", "metrics", "resume"] {
+        // The shell lowers the limit for the program that takes its place.
+        let plain = machine.gpulet();
+        let mut limited = std::process::Command::new("sh");
+        limited
+            .args(["-c", "ulimit -n 6 && exec \"$@\"", "sh"])
+            .arg(plain.get_program())
+            .args(plain.get_args());
+        let output = limited.arg(command).output().unwrap();
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{command}: {text}");
+        assert!(text.contains("ulimit -n") && text.lines().count() == 1, "{command}: {text}");
+    }
+}
+
+#[test]
 fn a_port_in_use_is_named_with_what_to_do() {
     let machine = Machine::new();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();

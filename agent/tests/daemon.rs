@@ -105,6 +105,102 @@ fn hangup_changes_the_log_level() {
     assert_eq!(daemon.logged("changes of these keys take effect at the next start").len(), 1);
 }
 
+const REFUSED: &str =
+    "the new address cannot be listened on; it is tried again until it can be, all else is reloaded";
+
+#[test]
+fn an_address_that_is_taken_is_tried_again_and_the_reload_has_failed_until_then() {
+    let machine = Machine::new();
+    machine.configure("web: {address: '127.0.0.1:0'}\n");
+    let mut command = machine.gpulet();
+    command.arg("run");
+    let daemon = common::Daemon::start(command);
+    daemon.ready();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let wanted = taken.local_addr().unwrap();
+    machine.configure(&format!("web: {{address: '{wanted}'}}\n"));
+    daemon.signal(Signal::SIGHUP);
+    daemon.wait_for_event(REFUSED, 1);
+    let (status, scrape) = daemon.get("/metrics");
+    assert_eq!(status, 200, "it is served where it was");
+    assert_eq!(value(&scrape, "gpulet_config_last_reload_successful"), Some(0.0));
+    assert_eq!(value(&scrape, "gpulet_config_reloads_total{outcome=\"failure\"}"), Some(1.0));
+    assert!(daemon.logged("configuration reloaded").is_empty());
+    drop(taken);
+    daemon.wait_for_event("configuration reloaded", 1);
+    assert_eq!(daemon.address(), wanted);
+    let (_, scrape) = daemon.get("/metrics");
+    assert_eq!(value(&scrape, "gpulet_config_last_reload_successful"), Some(1.0));
+}
+
+#[test]
+fn a_configuration_that_is_no_plain_file_any_more_disturbs_nothing() {
+    let machine = Machine::new();
+    let mut daemon = machine.daemon(&[]);
+    daemon.ready();
+    std::fs::remove_file(machine.config()).unwrap();
+    nix::unistd::mkfifo(&machine.config(), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    daemon.signal(Signal::SIGHUP);
+    let refused = daemon.wait_for_event("configuration not reloaded; the former one stays in force", 1);
+    assert!(refused["error"].as_str().unwrap().contains("not a plain file"), "{refused}");
+    assert_eq!(daemon.get("/healthz").0, 200);
+    daemon.signal(Signal::SIGTERM);
+    assert_eq!(daemon.ended().code(), Some(0));
+}
+
+#[test]
+fn those_who_ask_nothing_do_not_keep_off_those_who_ask() {
+    let machine = Machine::new();
+    let daemon = machine.daemon(&[]);
+    daemon.ready();
+    let socket = machine.state_dir().join("control.sock");
+    let connect = || std::os::unix::net::UnixStream::connect(&socket);
+    let mut idle = vec![wait_until("the control socket", || connect().ok())];
+    let begun = Instant::now();
+    idle.extend((1..7).map(|_| connect().unwrap()));
+    let output = machine.gpulet().arg("resume").output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    // One after the other, the idle ones have two seconds each.
+    assert!(begun.elapsed() < Duration::from_secs(12), "{:?}", begun.elapsed());
+}
+
+/// A library whose loading does not end, in `directory`.
+fn library_that_hangs(directory: &std::path::Path) -> std::path::PathBuf {
+    let (source, library) = (directory.join("hangs.c"), directory.join("libnvidia-ml.so.1"));
+    let code =
+        "#include <unistd.h>\n__attribute__((constructor)) static void hang(void) { for (;;) pause(); }\n";
+    std::fs::write(&source, code).unwrap();
+    let mut compiler = std::process::Command::new("cc");
+    let status = compiler.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status().unwrap();
+    assert!(status.success(), "{status}");
+    library
+}
+
+#[test]
+fn a_library_that_hangs_in_loading_keeps_neither_the_daemon_nor_a_scrape() {
+    let machine = Machine::new();
+    let library = library_that_hangs(machine.host_root().parent().unwrap());
+    let mut scrape = machine.gpulet();
+    scrape.arg("--nvml-library").arg(&library).arg("metrics");
+    let scrape = scrape.stdout(std::process::Stdio::piped()).spawn().unwrap();
+
+    let mut daemon = machine.daemon(&["--nvml-library", library.to_str().unwrap()]);
+    daemon.ready();
+    daemon.scrape_until("that it hangs", |text| text.contains("gpulet_nvml_up{reason=\"Unresponsive\"} 0\n"));
+    assert_eq!(daemon.get("/healthz").0, 200);
+    daemon.signal(Signal::SIGHUP);
+    daemon.wait_for_event("configuration reloaded", 1);
+    let told = Instant::now();
+    daemon.signal(Signal::SIGTERM);
+    assert_eq!(daemon.ended().code(), Some(0));
+    assert!(told.elapsed() < Duration::from_secs(2), "{:?}", told.elapsed());
+
+    let output = scrape.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let text = common::stdout(&output);
+    assert!(text.contains("gpulet_nvml_up{reason=\"Unresponsive\"} 0\n"), "{text}");
+}
+
 #[test]
 fn hangup_moves_it_to_another_address() {
     let machine = Machine::new();
@@ -117,7 +213,7 @@ fn hangup_moves_it_to_another_address() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     machine.configure(&format!("web: {{address: '{}'}}\n", taken.local_addr().unwrap()));
     daemon.signal(Signal::SIGHUP);
-    let refused = daemon.wait_for_event("the new address cannot be listened on", 1);
+    let refused = daemon.wait_for_event(REFUSED, 1);
     assert_eq!(refused["still"], before.to_string());
     daemon.ready();
     machine.configure("web: {address: '127.0.0.2:0'}\n");

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use common::{Daemon, gpulet, processes_with, run, stderr, wait_until};
+use common::{Daemon, gpulet, processes_with, run, stderr, value, wait_until};
 use gpulet_simulator::command::Command as Happening;
 use gpulet_simulator::state::Effect;
 use gpulet_simulator::{ClockMode, SimulatedNode};
@@ -123,6 +123,10 @@ fn an_unknown_node_is_answered_with_the_names() {
     let output = run(&["simulate", "/nonexistent/node.yaml"]);
     assert_eq!(output.status.code(), Some(64));
     assert!(stderr(&output).contains("/nonexistent/node.yaml"), "{}", stderr(&output));
+    let wrong = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
+    fs::write(wrong.path(), "name: wrong\ncolour: red\n").unwrap();
+    let output = run(&["simulate", wrong.path().to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(64), "{}", stderr(&output));
 }
 
 /// A simulated node that this test holds, and daemons on it.
@@ -199,6 +203,29 @@ fn a_hanging_gpu_does_not_keep_the_daemon_from_ending() {
     daemon.signal(Signal::SIGTERM);
     assert_eq!(daemon.ended().code(), Some(0));
     assert!(told.elapsed() < Duration::from_secs(2), "{:?}", told.elapsed());
+}
+
+#[test]
+fn while_it_waits_to_let_go_of_a_hanging_gpu_it_stays_alive() {
+    let held = Held::new("l40s-4x");
+    let daemon = held.daemon();
+    daemon.scrape_until("all GPUs", |scrape| up(scrape) == 4);
+    held.node.command(Happening::SetFault { gpu: Some(2), symbol: None, effect: Effect::Block }).unwrap();
+    daemon.scrape_until("the hanging GPU", |scrape| up(scrape) == 3);
+    let mut quiesce = held.gpulet();
+    let mut quiesce = quiesce.args(["quiesce", "--deadline", "5s"]).stderr(Stdio::null()).spawn().unwrap();
+    let ticks = || value(&daemon.get("/metrics").1, "gpulet_sampling_ticks_total").unwrap();
+    let (before, mut most) = (ticks(), 0.0);
+    let status = wait_until("the end of quiesce", || {
+        assert_eq!(daemon.get("/healthz").0, 200);
+        let ended = quiesce.try_wait().unwrap();
+        if ended.is_none() {
+            most = ticks() - before;
+        }
+        ended
+    });
+    assert_eq!(status.code(), Some(4), "the call hangs");
+    assert!(most >= 5.0, "{most} samples were taken while it waited");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The keys of the configuration file.
 
 use super::duration::Span;
-use super::error::Problem;
-use super::reader::{self, Problems, Section};
+use super::error::{Problem, Problems};
+use super::reader::{self, Notes, Section};
 use super::settings::{Log, Sampling, Settings, TopologySettings, Web};
 use super::tree::{Node, Value};
 
@@ -10,12 +10,12 @@ use super::tree::{Node, Value};
 ///
 /// # Errors
 /// Everything that is wrong with it, in the order of the file.
-pub(crate) fn parse(text: &str) -> Result<Settings, Vec<Problem>> {
-    let document = document(text).map_err(|problem| vec![problem])?;
-    let problems = Problems::default();
-    let settings = settings(Section::top(&document, &problems));
-    let problems = problems.into_sorted();
-    if problems.is_empty() { Ok(settings) } else { Err(problems) }
+pub(crate) fn parse(text: &str) -> Result<Settings, Problems> {
+    let document = document(text).map_err(|problem| Problems { first: vec![problem], more: 0 })?;
+    let notes = Notes::default();
+    let settings = settings(Section::top(&document, &notes));
+    let problems = notes.into_problems();
+    if problems.first.is_empty() { Ok(settings) } else { Err(problems) }
 }
 
 /// A file of comments alone says nothing, which is fine.

@@ -3,23 +3,23 @@
 use std::cell::RefCell;
 use std::path::PathBuf;
 
-use super::error::Problem;
-use super::tree::{Node, Value};
+use super::error::{Problem, Problems};
+use super::tree::{Key, Node, Value};
 
-/// Everything found wrong so far.
+/// Everything found wrong so far, noted by all sections.
 #[derive(Debug, Default)]
-pub(crate) struct Problems(RefCell<Vec<Problem>>);
+pub(crate) struct Notes(RefCell<Problems>);
 
-impl Problems {
+impl Notes {
     /// Adds what is wrong at `line`.
     pub(crate) fn add(&self, line: u64, message: String) {
-        self.0.borrow_mut().push(Problem { line, message });
+        self.0.borrow_mut().add(Problem { line, message });
     }
 
     /// All of them in the order of the file.
-    pub(crate) fn into_sorted(self) -> Vec<Problem> {
+    pub(crate) fn into_problems(self) -> Problems {
         let mut problems = self.0.into_inner();
-        problems.sort_by_key(|problem| problem.line);
+        problems.settle();
         problems
     }
 }
@@ -27,18 +27,18 @@ impl Problems {
 /// One section of the document, from which keys are taken one after the other.
 pub(crate) struct Section<'a> {
     path: String,
-    entries: &'a [(serde_saphyr::Spanned<String>, Node)],
+    entries: &'a [(Key, Node)],
     known: Vec<&'static str>,
-    problems: &'a Problems,
+    problems: &'a Notes,
 }
 
 impl<'a> Section<'a> {
     /// The document itself. An empty one is an empty section.
-    pub(crate) fn top(document: &'a Node, problems: &'a Problems) -> Self {
+    pub(crate) fn top(document: &'a Node, problems: &'a Notes) -> Self {
         Self::of(String::new(), document, problems)
     }
 
-    fn of(path: String, node: &'a Node, problems: &'a Problems) -> Self {
+    fn of(path: String, node: &'a Node, problems: &'a Notes) -> Self {
         let entries: &[_] = match &node.value {
             Value::Map(entries) => entries,
             Value::Null => &[],
@@ -78,7 +78,7 @@ impl<'a> Section<'a> {
 
     /// The line of `key`; 0 if it is absent.
     pub(crate) fn line_of(&self, key: &str) -> u64 {
-        self.entries.iter().find(|(entry, _)| entry.value == key).map_or(0, |(_, node)| node.line)
+        self.entries.iter().find(|(entry, _)| entry.name == key).map_or(0, |(_, node)| node.line)
     }
 
     /// Notes what only several keys together show to be wrong.
@@ -89,18 +89,17 @@ impl<'a> Section<'a> {
     /// Notes every key that no one has asked for.
     pub(crate) fn finish(self) {
         for (key, _) in self.entries {
-            if !self.known.contains(&key.value.as_str()) {
-                let key_path = self.path_of(&key.value.chars().take(64).collect::<String>());
+            if !self.known.contains(&key.name.as_str()) {
+                let key_path = self.path_of(&key.name.chars().take(64).collect::<String>());
                 let known = self.known.join(", ");
-                self.problems
-                    .add(key.referenced.line(), format!("unknown key `{key_path}`; known here: {known}"));
+                self.problems.add(key.line, format!("unknown key `{key_path}`; known here: {known}"));
             }
         }
     }
 
     fn find(&mut self, key: &'static str) -> Option<&'a Node> {
         self.known.push(key);
-        self.entries.iter().find(|(entry, _)| entry.value == key).map(|(_, node)| node)
+        self.entries.iter().find(|(entry, _)| entry.name == key).map(|(_, node)| node)
     }
 
     fn path_of(&self, key: &str) -> String {

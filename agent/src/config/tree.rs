@@ -26,8 +26,17 @@ pub(crate) enum Value {
     Float(f64),
     Text(String),
     List(Vec<Node>),
-    /// Entries in the order of the file, with the line of each key.
-    Map(Vec<(Spanned<String>, Node)>),
+    /// Entries in the order of the file.
+    Map(Vec<(Key, Node)>),
+}
+
+/// The name of an entry.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Key {
+    /// Its line, from 1.
+    pub(crate) line: u64,
+    /// What stands there. Where that is no text, it is written as one: no name that is known looks like it.
+    pub(crate) name: String,
 }
 
 impl Value {
@@ -49,6 +58,21 @@ impl<'de> Deserialize<'de> for Node {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let spanned = Spanned::<Value>::deserialize(deserializer)?;
         Ok(Self { line: spanned.referenced.line(), value: spanned.value })
+    }
+}
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Node { line, value } = Node::deserialize(deserializer)?;
+        let name = match value {
+            Value::Text(text) => text,
+            Value::Null => "null".to_owned(),
+            Value::Bool(value) => value.to_string(),
+            Value::Integer(value) => value.to_string(),
+            Value::Float(value) => value.to_string(),
+            Value::List(_) | Value::Map(_) => value.describe(),
+        };
+        Ok(Self { line, name })
     }
 }
 
@@ -125,13 +149,11 @@ mod tests {
         let text = "# a comment\nname: one\nsection:\n  count: 3\n\n  list: [a, b]\n  half: 0.5\n  on: true\n  empty:\n";
         let document: Node = serde_saphyr::from_str(text).unwrap();
         let Value::Map(top) = &document.value else { panic!("{document:?}") };
-        assert_eq!(top[0].0.value, "name");
-        assert_eq!((top[0].0.referenced.line(), &top[0].1.value), (2, &Value::Text("one".into())));
+        assert_eq!(top[0].0.name, "name");
+        assert_eq!((top[0].0.line, &top[0].1.value), (2, &Value::Text("one".into())));
         let Value::Map(section) = &top[1].1.value else { panic!("{document:?}") };
-        let told: Vec<_> = section
-            .iter()
-            .map(|(key, node)| (key.value.as_str(), key.referenced.line(), node.line))
-            .collect();
+        let told: Vec<_> =
+            section.iter().map(|(key, node)| (key.name.as_str(), key.line, node.line)).collect();
         assert_eq!(told[..4], [("count", 4, 4), ("list", 6, 6), ("half", 7, 7), ("on", 8, 8)]);
         assert_eq!(section[0].1.value, Value::Integer(3));
         assert_eq!(section[2].1.value, Value::Float(0.5));

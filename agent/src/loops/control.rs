@@ -1,10 +1,11 @@
-//! Does what `gpulet quiesce` and `gpulet resume` ask for, one after the other.
+//! Does what `gpulet quiesce` and `gpulet resume` ask for.
 
 use std::io;
 use std::time::{Duration, Instant};
 
 use tokio::io::BufReader;
 use tokio::net::UnixStream;
+use tokio::task::JoinSet;
 
 use super::Shared;
 use crate::control::protocol::{self, Request, Response};
@@ -17,6 +18,8 @@ pub(crate) const NAME: &str = "control";
 
 /// How long someone who has connected may take to ask.
 const ASK_WITHIN: Duration = Duration::from_secs(2);
+/// How many are listened to at once, so that those who ask nothing do not keep off those who do.
+const AT_ONCE: usize = 8;
 /// How often a socket that could not be made is tried again.
 const TRY_AGAIN: Duration = Duration::from_secs(30);
 /// The longest that letting go of the driver may be given.
@@ -32,10 +35,19 @@ pub(crate) async fn run(shared: Shared) -> Result<(), LoopError> {
 
 async fn answer_all(shared: &Shared) -> Result<(), LoopError> {
     let socket = socket(shared).await;
+    let mut answering = JoinSet::new();
     loop {
-        let stream = socket.accept().await?;
-        if let Err(error) = answer(shared, stream).await {
-            tracing::debug!(%error, "a connection to the control socket broke");
+        tokio::select! {
+            stream = socket.accept(), if answering.len() < AT_ONCE => {
+                let (shared, stream) = (shared.clone(), stream?);
+                answering.spawn(async move { answer(&shared, stream).await });
+            }
+            Some(answered) = answering.join_next() => match answered {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::debug!(%error, "a connection to the control socket broke"),
+                // Of a panic; where it came from is in the log already. Whoever asked sees the connection close.
+                Err(error) => tracing::error!(%error, "what was asked at the control socket was not done"),
+            },
         }
     }
 }
@@ -44,7 +56,7 @@ async fn answer_all(shared: &Shared) -> Result<(), LoopError> {
 async fn socket(shared: &Shared) -> ControlSocket {
     let mut said: Option<&'static str> = None;
     loop {
-        let error: SocketError = match ControlSocket::bind(&shared.state_dir) {
+        let error: SocketError = match ControlSocket::bind(&shared.state_dir).await {
             Ok(socket) => return socket,
             Err(error) => error,
         };

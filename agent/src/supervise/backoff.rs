@@ -1,4 +1,4 @@
-//! How long to wait before a loop that ended is started again.
+//! How long to wait before what failed is tried again: a loop that ended, an address that cannot be listened on.
 
 use std::time::{Duration, Instant};
 

@@ -8,7 +8,7 @@
 //!                      '------------ wait is over ----------'
 //! ```
 
-mod backoff;
+pub(crate) mod backoff;
 pub(crate) mod liveness;
 pub(crate) mod readiness;
 pub(crate) mod shutdown;

@@ -100,26 +100,27 @@ async fn run(name: &str, node: &Node, source: Source) -> Result<(), CommandError
     }
 }
 
-/// Holds the state of the simulated node `name` in `directory` until told to end, or until the process `parent` is gone.
+/// Holds the state of the simulated node `name` in `directory` until told to end, or until the process `parent` is gone; then
+/// removes the directory.
 pub(super) fn hold(name: &str, directory: &Path, parent: i32) -> Result<(), SimulateError> {
     let failed = |error: Box<dyn std::error::Error + Send + Sync>| SimulateError::Failed(error);
-    prctl::set_pdeathsig(Signal::SIGTERM).map_err(|error| failed(error.into()))?;
-    // If the parent was gone before that, no signal comes.
-    let orphaned = || getppid().as_raw() != parent;
-    let result = if orphaned() { Ok(()) } else { serve(name, directory) };
-    if orphaned() {
-        // The parent made the directory and can no longer remove it.
-        let _ = std::fs::remove_dir_all(directory);
-    }
-    result
-}
-
-fn serve(name: &str, directory: &Path) -> Result<(), SimulateError> {
-    // Before the node's threads start, so that none of them takes the signal.
+    // Before the parent's end can send one, which would end this process at once; and before the node's threads start, so
+    // that none of them takes it.
     let mut ends = SigSet::empty();
     ends.add(Signal::SIGTERM);
     ends.add(Signal::SIGINT);
-    ends.thread_block().map_err(|error| SimulateError::Failed(error.into()))?;
+    ends.thread_block().map_err(|error| failed(error.into()))?;
+    prctl::set_pdeathsig(Signal::SIGTERM).map_err(|error| failed(error.into()))?;
+    // If the parent was gone before that, no signal comes.
+    let orphaned = getppid().as_raw() != parent;
+    let result = if orphaned { Ok(()) } else { serve(name, directory, &ends) };
+    // The parent made the directory and may be unable to remove it. Whether it is alive cannot be told: while its threads
+    // die one after the other it looks as if it were.
+    let _ = std::fs::remove_dir_all(directory);
+    result
+}
+
+fn serve(name: &str, directory: &Path, ends: &SigSet) -> Result<(), SimulateError> {
     let node = SimulatedNode::start(name, directory, ClockMode::Real);
     let _node = node.map_err(|error| SimulateError::Failed(error.into()))?;
     ends.wait().map_err(|error| SimulateError::Failed(error.into()))?;

@@ -8,7 +8,7 @@ use super::*;
 use crate::config::level::LogFormat;
 
 fn lines(text: &str) -> Vec<(u64, String)> {
-    parse(text).unwrap_err().into_iter().map(|problem| (problem.line, problem.message)).collect()
+    parse(text).unwrap_err().first.into_iter().map(|problem| (problem.line, problem.message)).collect()
 }
 
 #[test]
@@ -87,6 +87,35 @@ topology: {expected-profile: topology.yaml}
 }
 
 #[test]
+fn a_key_that_is_no_text_does_not_hide_the_other_errors() {
+    let problems = lines("~: 1\nweb: {colour: red}\n5: 1\ntrue: 1\n1.5: 1\nlog:\n  : x\n");
+    let says = |line: u64, part: &str| {
+        let found = problems.iter().any(|(at, message)| *at == line && message.contains(part));
+        assert!(found, "line {line} does not say {part}: {problems:#?}");
+    };
+    says(1, "unknown key `null`");
+    says(2, "unknown key `web.colour`");
+    says(3, "unknown key `5`");
+    says(4, "unknown key `true`");
+    says(5, "unknown key `1.5`");
+    says(7, "unknown key `log.null`");
+    assert_eq!(problems.len(), 6, "{problems:#?}");
+}
+
+#[test]
+fn of_many_errors_the_first_are_told_and_the_rest_is_counted() {
+    let mut text = String::new();
+    for number in 0..10_000 {
+        text.push_str(&format!("key-{number}: 1\n"));
+    }
+    text.push_str("web: {colour: red}\n");
+    let problems = parse(&text).unwrap_err();
+    assert_eq!((problems.first.len(), problems.more), (50, 9951));
+    let told: Vec<u64> = problems.first.iter().map(|problem| problem.line).collect();
+    assert_eq!(told, (1..=50).collect::<Vec<u64>>());
+}
+
+#[test]
 fn bounds_and_what_two_keys_say_together() {
     assert_eq!(
         lines("sampling:\n  interval: 1ms\n")[0].1,
@@ -132,9 +161,9 @@ fn the_example_names_every_key_with_its_default() {
     for (key, node) in &top {
         match &node.value {
             Value::Map(entries) => {
-                named.extend(entries.iter().map(|(entry, _)| format!("{}.{}", key.value, entry.value)));
+                named.extend(entries.iter().map(|(entry, _)| format!("{}.{}", key.name, entry.name)));
             }
-            _ => named.push(key.value.clone()),
+            _ => named.push(key.name.clone()),
         }
     }
     assert_eq!(named, known_keys());
@@ -160,7 +189,7 @@ fn known_keys() -> Vec<String> {
     let mut keys = Vec::new();
     for key in names("nonsense: 1\n") {
         match parse(&format!("{key}: {{nonsense: 1}}\n")) {
-            Err(problems) if problems[0].message.contains("known here") => {
+            Err(problems) if problems.first[0].message.contains("known here") => {
                 let inner = names(&format!("{key}: {{nonsense: 1}}\n"));
                 keys.extend(inner.into_iter().map(|inner| format!("{key}.{inner}")));
             }
