@@ -132,6 +132,7 @@ fn what_a_board_lacks_is_not_supported() {
     not_supported(call!(nvml, nvmlDeviceGetNumaNodeId(handle(&nvml, H100), &raw mut value)));
     not_supported(call!(nvml, nvmlDeviceGetRetiredPagesPendingStatus(handle(&nvml, H100), &raw mut value)));
     not_supported(call!(nvml, nvmlDeviceGetGpuInstanceId(handle(&nvml, H100), &raw mut value)));
+    not_supported(call!(nvml, nvmlDeviceGetAccountingPids(handle(&nvml, H100), &raw mut value, null_mut())));
     assert_eq!(call!(nvml, nvmlDeviceGetRetiredPagesPendingStatus(handle(&nvml, T4), &raw mut value)), 0);
     assert_eq!(call!(nvml, nvmlDeviceGetNvLinkState(handle(&nvml, H100), 99, &raw mut value)), 2);
     assert_eq!(call!(nvml, nvmlDeviceGetTotalEccErrors(handle(&nvml, RTX), 5, 0, &raw mut long)), 2);
@@ -175,8 +176,10 @@ fn mig_devices_have_numbers_with_holes() {
             let mut back = null_mut();
             assert_eq!(call!(nvml, nvmlDeviceGetDeviceHandleFromMigDeviceHandle(device, &raw mut back)), 0);
             assert_eq!(back, parent);
-            let mut minor = 0;
-            assert_eq!(call!(nvml, nvmlDeviceGetMinorNumber(device, &raw mut minor)), 3);
+            let mut number = 0;
+            assert_eq!(call!(nvml, nvmlDeviceGetMinorNumber(device, &raw mut number)), 3);
+            assert_eq!(call!(nvml, nvmlDeviceGetIndex(device, &raw mut number)), 0);
+            assert_eq!(number, index);
         }
         assert_eq!(found, expected, "GPU {gpu}");
         let mut beyond = null_mut();
@@ -243,6 +246,72 @@ fn mig_instances_are_what_the_hardware_says() {
 }
 
 #[test]
+fn an_older_driver_lists_no_profiles_with_mig_off() {
+    let test = TestNode::start(EVERY_BOARD);
+    let profile = |nvml: &Nvml, gpu: u32| {
+        // SAFETY: a plain C struct, for which zeros are valid.
+        let mut info: nvmlGpuInstanceProfileInfo_t = unsafe { std::mem::zeroed() };
+        call!(nvml, nvmlDeviceGetGpuInstanceProfileInfo(handle(nvml, gpu), 0, &raw mut info))
+    };
+    let nvml = test.nvml();
+    assert_eq!((profile(&nvml, A100), profile(&nvml, H100_MIG)), (0, 0));
+    drop(nvml);
+    test.node.command(Command::UnloadDriver { force: true }).unwrap();
+    test.node.command(Command::LoadDriver { version: Some("535.183.01".to_owned()) }).unwrap();
+    let nvml = test.nvml();
+    assert_eq!(profile(&nvml, A100), 3);
+}
+
+#[test]
+fn an_instance_with_all_media_engines_goes_with_none_that_has_any() {
+    let test = TestNode::start(EVERY_BOARD);
+    let nvml = test.nvml();
+    let room = |profile_id: u32| {
+        let mut count = 99;
+        let gpu = handle(&nvml, RTX_MIG);
+        let code = call!(nvml, nvmlDeviceGetGpuInstanceRemainingCapacity(gpu, profile_id, &raw mut count));
+        (code, count)
+    };
+    // 1g.24gb and 2g.48gb are there, which have some, and a quarter is free.
+    assert_eq!(room(14), (0, 1), "1g.24gb");
+    assert_eq!(room(67), (0, 1), "1g.24gb-me");
+    assert_eq!(room(65), (0, 0), "1g.24gb+me.all");
+}
+
+#[test]
+fn the_old_pci_struct_is_not_overrun() {
+    let test = TestNode::start(EVERY_BOARD);
+    let nvml = test.nvml();
+    let gpu = handle(&nvml, H100);
+    // SAFETY: a plain C struct, for which zeros are valid.
+    let mut info: nvmlPciInfo_t = unsafe { std::mem::zeroed() };
+    info.busId = [7; 32];
+    type GetPciInfo = unsafe extern "C" fn(nvmlDevice_t, *mut nvmlPciInfo_t) -> nvmlReturn_t;
+    // SAFETY: the declaration that the symbol has, and a pointer to a local.
+    let answer = unsafe {
+        nvml.lib().__library.get::<GetPciInfo>(b"nvmlDeviceGetPciInfo_v2\0").unwrap()(gpu, &raw mut info)
+    };
+    assert_eq!(answer, 0);
+    assert_eq!((info.bus, info.busIdLegacy[0] as u8), (0x12, b'0'));
+    assert_eq!(info.busId, [7; 32], "where a program of that time has no room");
+    assert_eq!(call!(nvml, nvmlDeviceGetPciInfo_v3(gpu, &raw mut info)), 0);
+    assert_eq!(info.busId[0] as u8, b'0');
+}
+
+#[test]
+fn a_lost_gpu_is_nobodys_peer() {
+    let test = TestNode::start(EVERY_BOARD);
+    let nvml = test.nvml();
+    let (gpu, peer) = (handle(&nvml, H100), handle(&nvml, A100));
+    let mut value = 0;
+    let p2p = nvmlGpuP2PCapsIndex_enum_NVML_P2P_CAPS_INDEX_READ;
+    assert_eq!(call!(nvml, nvmlDeviceGetP2PStatus(gpu, peer, p2p, &raw mut value)), 0);
+    test.node.command(Command::Lose { gpu: A100 }).unwrap();
+    assert_eq!(call!(nvml, nvmlDeviceGetP2PStatus(gpu, peer, p2p, &raw mut value)), 15);
+    assert_eq!(call!(nvml, nvmlDeviceGetTopologyCommonAncestor(gpu, peer, &raw mut value)), 15);
+}
+
+#[test]
 fn listing_instances_needs_permission() {
     let test = TestNode::start(EVERY_BOARD);
     let nvml = test.nvml();
@@ -299,6 +368,11 @@ fn field_values_have_the_drivers_traps() {
     );
     assert_eq!(read(L40S, 82, 0).0, 3, "no HBM, no temperature of it");
     assert_eq!(read(H100, 186, 0), (0, 1, h100.now.power_instant_mw.into(), now));
+    assert_eq!(read(H100, 185, 0), (0, 1, h100.now.power_average_mw.into(), now));
+    assert_eq!((read(A100, 185, 0).0, read(T4, 185, 0).0), (3, 3), "which do not average their power");
+    assert_eq!((read(T4, 29, 0).0, read(H100, 29, 0).0), (0, 3), "pages were retired before Ampere");
+    assert_eq!((read(A100, 90, 0).2, read(H100, 90, 0).2), (25_000, 26_562), "each generation has its speed");
+    assert_eq!(read(A100, 199, 0).2, 1);
     assert_eq!(read(H100, 269, 0), (0, 3, h100.count.clocks_held_ns[2], now), "as since 580.82");
     assert_eq!(read(H100, 251, 0).0, 3, "which means power smoothing since 580.82");
     assert_eq!(read(H100, 9_999, 0).0, 2, "no such field");

@@ -14,7 +14,8 @@ use super::{
     processes, system, thermal, topology, utilization,
 };
 
-/// How a guard hands a call on: `free` checks nothing, `node` has no handle, the others take the first argument as one.
+/// How a guard hands a call on: `free` leaves all checks to the answer, `node` has no handle, the others take the first
+/// argument as one.
 macro_rules! guarded {
     (free $answer:path, $symbol:expr $(, $argument:ident)*) => {
         $answer($symbol $(, $argument.into())*)
@@ -64,6 +65,9 @@ macro_rules! exports {
 macro_rules! legacy {
     ($($guard:ident $answer:path => $symbol:ident($($argument:ident: $kind:ty),* $(,)?);)*) => {
         $(export!($guard = $answer => $symbol($($argument: $kind),*));)*
+
+        /// The names that older programs ask for, which the simulated driver has, too.
+        pub const LEGACY_SYMBOLS: &[&str] = &[$(stringify!($symbol)),*];
     };
 }
 
@@ -89,7 +93,7 @@ exports! {
     node identity::by_pci => nvmlDeviceGetHandleByPciBusId_v2(bus_id: *const c_char, device: *mut nvmlDevice_t);
     device identity::name => nvmlDeviceGetName(device: nvmlDevice_t, name: *mut c_char, length: c_uint);
     device identity::uuid => nvmlDeviceGetUUID(device: nvmlDevice_t, uuid: *mut c_char, length: c_uint);
-    gpu identity::index => nvmlDeviceGetIndex(device: nvmlDevice_t, index: *mut c_uint);
+    device identity::index => nvmlDeviceGetIndex(device: nvmlDevice_t, index: *mut c_uint);
     gpu identity::serial => nvmlDeviceGetSerial(device: nvmlDevice_t, serial: *mut c_char, length: c_uint);
     gpu identity::minor => nvmlDeviceGetMinorNumber(device: nvmlDevice_t, minor: *mut c_uint);
     gpu identity::module_id => nvmlDeviceGetModuleId(device: nvmlDevice_t, id: *mut c_uint);
@@ -327,8 +331,8 @@ legacy! {
     node identity::count => nvmlDeviceGetCount(count: *mut c_uint);
     node identity::by_index => nvmlDeviceGetHandleByIndex(index: c_uint, device: *mut nvmlDevice_t);
     node identity::by_pci => nvmlDeviceGetHandleByPciBusId(bus_id: *const c_char, device: *mut nvmlDevice_t);
-    gpu identity::pci => nvmlDeviceGetPciInfo_v2(device: nvmlDevice_t, pci: *mut nvmlPciInfo_t);
-    gpu nvlink::remote_pci =>
+    gpu identity::pci_v2 => nvmlDeviceGetPciInfo_v2(device: nvmlDevice_t, pci: *mut nvmlPciInfo_t);
+    gpu nvlink::remote_pci_v1 =>
         nvmlDeviceGetNvLinkRemotePciInfo(device: nvmlDevice_t, link: c_uint, pci: *mut nvmlPciInfo_t);
     device processes::compute_v1 => nvmlDeviceGetComputeRunningProcesses(
         device: nvmlDevice_t, count: *mut c_uint, infos: *mut nvmlProcessInfo_v1_t);

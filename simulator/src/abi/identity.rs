@@ -7,6 +7,7 @@ use nvml_wrapper_sys::bindings::{nvmlDevice_t, nvmlPciInfo_t, nvmlPciInfoExt_v1_
 use super::call::{Gpu, Node};
 use super::code::{Answer, INSUFFICIENT_SIZE, INVALID_ARGUMENT, NOT_FOUND, NOT_SUPPORTED};
 use super::handle::Object;
+use super::mig;
 use super::out::{Array, Given, Out, Text, chars, version_word};
 use crate::state::{GpuIdentity, GpuState};
 
@@ -70,7 +71,11 @@ fn parse_bus_id(text: &str) -> Option<(u32, u32, u32)> {
     (hexadecimal(function)? == 0).then_some((domain, hexadecimal(bus)?, hexadecimal(device)?))
 }
 
+/// Of a MIG device: its number within its GPU.
 pub(super) fn index(gpu: &Gpu<'_>, index: Out<c_uint>) -> Answer {
+    if let Some(device) = &gpu.device {
+        return index.set(mig::device_index(gpu, device.instance, device.compute)?);
+    }
     index.set(numbered(gpu.node).take_while(|before| *before < gpu.index).count() as c_uint)
 }
 
@@ -159,13 +164,45 @@ pub(super) fn gsp_mode(gpu: &Gpu<'_>, enabled: Out<c_uint>, default: Out<c_uint>
     default.set(1)
 }
 
-pub(super) fn pci(gpu: &Gpu<'_>, pci: Out<nvmlPciInfo_t>) -> Answer {
-    let of = &gpu.state.identity;
-    pci.set(nvmlPciInfo_t {
+fn pci_info(of: &GpuIdentity) -> nvmlPciInfo_t {
+    nvmlPciInfo_t {
         pciDeviceId: of.pci_device_id,
         pciSubSystemId: of.pci_subsystem_id,
         ..pci_address(of.pci_domain, of.pci_bus, of.pci_device)
-    })
+    }
+}
+
+pub(super) fn pci(gpu: &Gpu<'_>, pci: Out<nvmlPciInfo_t>) -> Answer {
+    pci.set(pci_info(&gpu.state.identity))
+}
+
+pub(super) fn pci_v2(gpu: &Gpu<'_>, pci: Out<nvmlPciInfo_t>) -> Answer {
+    pci.cast().set(PciInfoV2::from(pci_info(&gpu.state.identity)))
+}
+
+/// The struct as it was before domains of eight digits, without the words that it reserved: a program that asks for it
+/// has no room for more.
+#[repr(C)]
+pub(super) struct PciInfoV2 {
+    bus_id: [c_char; 16],
+    domain: c_uint,
+    bus: c_uint,
+    device: c_uint,
+    device_id: c_uint,
+    subsystem_id: c_uint,
+}
+
+impl From<nvmlPciInfo_t> for PciInfoV2 {
+    fn from(info: nvmlPciInfo_t) -> Self {
+        Self {
+            bus_id: info.busIdLegacy,
+            domain: info.domain,
+            bus: info.bus,
+            device: info.device,
+            device_id: info.pciDeviceId,
+            subsystem_id: info.pciSubSystemId,
+        }
+    }
 }
 
 /// A PCI address in the driver's three forms.

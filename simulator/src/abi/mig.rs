@@ -11,7 +11,7 @@ use super::call::{Gpu, MigDevice};
 use super::code::{Answer, INVALID_ARGUMENT, NOT_FOUND, NOT_SUPPORTED};
 use super::handle::{Handle, Object};
 use super::out::{Array, Out};
-use crate::state::{GpuInstanceState, MigState};
+use crate::state::{ComputeInstanceState, GpuInstanceState, MigState};
 
 pub(super) fn mode(gpu: &Gpu<'_>, current: Out<c_uint>, pending: Out<c_uint>) -> Answer {
     let (now, next) = gpu.mig()?.mode;
@@ -45,21 +45,22 @@ pub(super) fn memory_slices(mig: &MigState) -> u32 {
 
 /// The number of a MIG device: where its first compute slice lies. So numbers have holes, as on a GPU from which
 /// instances were destroyed.
-fn device_index(mig: &MigState, slots: u32, instance: &GpuInstanceState, compute_start: u32) -> u32 {
-    let units =
-        mig.profiles.values().flat_map(|profile| &profile.placements).map(|(start, size)| start + size).max();
-    let units_per_slot = units.unwrap_or(1) / slots.max(1);
-    instance.placement.0 / units_per_slot.max(1) + compute_start
+pub(super) fn device_index(
+    gpu: &Gpu<'_>,
+    instance: &GpuInstanceState,
+    compute: &ComputeInstanceState,
+) -> Answer<u32> {
+    let slices_per_device = memory_slices(enabled(gpu)?) / max_devices(gpu).max(1);
+    Ok(instance.placement.0 / slices_per_device.max(1) + compute.placement.0)
 }
 
 pub(super) fn device_by_index(gpu: &Gpu<'_>, index: c_uint, device: Out<nvmlDevice_t>) -> Answer {
     let mig = enabled(gpu)?;
-    let slots = max_devices(gpu);
-    if index >= slots {
+    if index >= max_devices(gpu) {
         return Err(INVALID_ARGUMENT);
     }
     let mut computes = mig.instances.iter().flat_map(|gi| gi.compute.iter().map(move |ci| (gi, ci)));
-    let found = computes.find(|(gi, ci)| device_index(mig, slots, gi, ci.placement.0) == index);
+    let found = computes.find(|(gi, ci)| device_index(gpu, gi, ci) == Ok(index));
     let (gi, ci) = found.ok_or(NOT_FOUND)?;
     device.set(gpu.node.handle(Object::MigDevice(gpu.index, gi.id, ci.id)).pointer())
 }

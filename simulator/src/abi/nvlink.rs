@@ -8,10 +8,9 @@ use nvml_wrapper_sys::bindings::{
 
 use super::call::Gpu;
 use super::code::{ARGUMENT_VERSION_MISMATCH, Answer, INVALID_ARGUMENT, NOT_SUPPORTED};
-use super::handle::{Handle, Object};
-use super::identity::pci_address;
+use super::identity::{PciInfoV2, pci_address};
 use super::out::{Out, version_word};
-use crate::state::{FabricState, NvLinkState};
+use crate::state::{FabricState, GpuState, NvLinkState};
 
 /// Blackwell's generation: data link errors are told by field values only.
 pub(super) const NVLINK_5: u32 = 5;
@@ -64,9 +63,17 @@ pub(super) fn capability(gpu: &Gpu<'_>, number: c_uint, capability: c_uint, has:
     }
 }
 
-pub(super) fn remote_pci(gpu: &Gpu<'_>, number: c_uint, pci: Out<nvmlPciInfo_t>) -> Answer {
+fn remote_address(gpu: &Gpu<'_>, number: c_uint) -> Answer<nvmlPciInfo_t> {
     let (domain, bus, device, _) = link_up(gpu, number)?.remote_pci;
-    pci.set(pci_address(domain, bus, device))
+    Ok(pci_address(domain, bus, device))
+}
+
+pub(super) fn remote_pci(gpu: &Gpu<'_>, number: c_uint, pci: Out<nvmlPciInfo_t>) -> Answer {
+    pci.set(remote_address(gpu, number)?)
+}
+
+pub(super) fn remote_pci_v1(gpu: &Gpu<'_>, number: c_uint, pci: Out<nvmlPciInfo_t>) -> Answer {
+    pci.cast().set(PciInfoV2::from(remote_address(gpu, number)?))
 }
 
 pub(super) fn remote_type(gpu: &Gpu<'_>, number: c_uint, kind: Out<c_uint>) -> Answer {
@@ -90,10 +97,7 @@ pub(super) fn errors(gpu: &Gpu<'_>, number: c_uint, counter: c_uint, count: Out<
 pub(super) fn p2p_status(gpu: &Gpu<'_>, other: nvmlDevice_t, index: c_uint, status: Out<c_uint>) -> Answer {
     const OK: c_uint = 0;
     const STATUS_NOT_SUPPORTED: c_uint = 5;
-    let Object::Gpu(peer) = Handle::from(other).object(gpu.node.session.load())? else {
-        return Err(INVALID_ARGUMENT);
-    };
-    let joined = joined_by_nvlink(gpu, peer)?;
+    let joined = joined_by_nvlink(gpu, gpu.node.gpu_state(gpu.node.peer(other)?)?);
     match index {
         0 | 1 | 4 => status.set(OK),
         2 | 3 => status.set(if joined { OK } else { STATUS_NOT_SUPPORTED }),
@@ -102,15 +106,14 @@ pub(super) fn p2p_status(gpu: &Gpu<'_>, other: nvmlDevice_t, index: c_uint, stat
 }
 
 /// Whether an NVLink that is up leads to the other GPU, directly or through the switches that both are at.
-fn joined_by_nvlink(gpu: &Gpu<'_>, peer: u32) -> Answer<bool> {
-    let other = gpu.node.state.gpus.get(peer as usize).ok_or(INVALID_ARGUMENT)?;
+fn joined_by_nvlink(gpu: &Gpu<'_>, other: &GpuState) -> bool {
     let address = (other.identity.pci_domain, other.identity.pci_bus, other.identity.pci_device);
     let mut up = gpu.state.nvlinks.iter().filter(|link| link.up);
     let switched = other.nvlinks.iter().any(|link| link.up && link.remote_type == SWITCH);
-    Ok(up.any(|link| {
+    up.any(|link| {
         let (domain, bus, device, _) = link.remote_pci;
         if link.remote_type == SWITCH { switched } else { (domain, bus, device) == address }
-    }))
+    })
 }
 
 fn fabric_of<'a>(gpu: &Gpu<'a>) -> Answer<&'a FabricState> {
