@@ -26,7 +26,7 @@ const fn fingerprint(mut text: &[u8], seed: u32) -> u32 {
 
 /// Room for the header; the slots start on a page of their own.
 const HEADER_BYTES: usize = 4096;
-/// Room for one encoded state. The file is sparse: what is not written costs nothing.
+/// Room for one encoded state. The file is sparse: what is not reserved costs nothing.
 pub(super) const SLOT_BYTES: usize = 4 << 20;
 /// Length of the file.
 const FILE_BYTES: usize = HEADER_BYTES + 2 * SLOT_BYTES;
@@ -59,6 +59,17 @@ pub(super) struct Slot {
     pub(super) sequence: AtomicU64,
     /// Bytes of the encoded state.
     pub(super) bytes: AtomicU64,
+}
+
+/// Takes room on the disk for the header and for states of so many bytes. A write to a mapping for which there is none
+/// ends the process; this tells in time.
+pub(super) fn reserve(file: &File, state_bytes: usize) -> io::Result<()> {
+    let slots = [HEADER_BYTES, HEADER_BYTES + SLOT_BYTES].map(|at| (at, state_bytes));
+    for (at, bytes) in [(0, HEADER_BYTES)].into_iter().chain(slots).filter(|(_, bytes)| *bytes > 0) {
+        let number = |bytes: usize| libc::off_t::try_from(bytes).unwrap_or(libc::off_t::MAX);
+        nix::fcntl::posix_fallocate(file, number(at), number(bytes))?;
+    }
+    Ok(())
 }
 
 /// A mapped state file.

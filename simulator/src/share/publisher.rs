@@ -5,14 +5,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{Ordering, fence};
 
-use super::map::{LAYOUT, MAGIC, Map, SLOT_BYTES, monotonic_ms};
+use super::map::{LAYOUT, MAGIC, Map, SLOT_BYTES, monotonic_ms, reserve};
 use crate::state::{DriverState, Fault, GpuState, NodeState};
+
+/// Room on the disk is taken in such steps, so that a state that grows a little takes none.
+const ROOM_STEP: usize = 64 << 10;
 
 /// Why a state could not be published.
 #[derive(Debug, thiserror::Error)]
 pub enum PublishError {
     /// The file could not be made.
-    #[error("cannot make the shared state {}: {source}", path.display())]
+    #[error("cannot make the shared state {}", path.display())]
     Create {
         /// Which file.
         path: PathBuf,
@@ -21,8 +24,11 @@ pub enum PublishError {
         source: io::Error,
     },
     /// The state could not be encoded.
-    #[error("cannot encode the state: {0}")]
+    #[error("cannot encode the state")]
     Encode(#[source] postcard::Error),
+    /// The disk is full.
+    #[error("cannot take room for the shared state: free some where the simulation directory is")]
+    NoRoom(#[source] io::Error),
     /// The state has outgrown its slot.
     #[error("the state takes {bytes} bytes, more than the {SLOT_BYTES} that a client can read")]
     TooLarge {
@@ -37,6 +43,7 @@ impl PublishError {
         match self {
             Self::Create { .. } => "SharedStateNotCreated",
             Self::Encode(_) => "StateNotEncoded",
+            Self::NoRoom(_) => "NoRoomForState",
             Self::TooLarge { .. } => "StateTooLarge",
         }
     }
@@ -45,6 +52,9 @@ impl PublishError {
 /// The one writer of a simulation directory.
 pub struct Publisher {
     map: Map,
+    file: File,
+    /// Bytes for which both slots have room on the disk.
+    room: usize,
     generation: u64,
     /// What the last published state gave those who wait to act on.
     alerts: Option<Alerts>,
@@ -77,30 +87,46 @@ impl Publisher {
     /// # Errors
     /// When the file cannot be made.
     pub fn create(path: &Path) -> Result<Self, PublishError> {
-        let create = || -> io::Result<Map> {
+        let create = || -> io::Result<(Map, File)> {
             let fresh = path.with_extension("new");
+            // One that a killed server left may be read-only.
+            match fs::remove_file(&fresh) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
             let file = File::options().read(true).write(true).create(true).truncate(true).open(&fresh)?;
             let map = Map::create(&file)?;
+            reserve(&file, 0)?;
             let header = map.header();
             header.layout.store(LAYOUT, Ordering::Relaxed);
             header.server.store(std::process::id(), Ordering::Relaxed);
             header.heartbeat_ms.store(monotonic_ms(), Ordering::Relaxed);
             header.magic.store(MAGIC, Ordering::Release);
+            // Whoever shortened the file would end every process that has it mapped.
+            let mut permissions = file.metadata()?.permissions();
+            permissions.set_readonly(true);
+            file.set_permissions(permissions)?;
             fs::rename(&fresh, path)?;
-            Ok(map)
+            Ok((map, file))
         };
-        let map = create().map_err(|source| PublishError::Create { path: path.to_owned(), source })?;
-        Ok(Self { map, generation: 0, alerts: None })
+        let (map, file) =
+            create().map_err(|source| PublishError::Create { path: path.to_owned(), source })?;
+        Ok(Self { map, file, room: 0, generation: 0, alerts: None })
     }
 
     /// Makes `state` what clients see from now on, and wakes those who wait if it concerns them.
     ///
     /// # Errors
-    /// When the state cannot be encoded or is too large; clients then go on with the previous one.
+    /// When the state cannot be encoded, is too large or finds no room; clients then go on with the previous one.
     pub fn publish(&mut self, state: &NodeState) -> Result<(), PublishError> {
         let bytes = postcard::to_stdvec(state).map_err(PublishError::Encode)?;
         if bytes.len() > SLOT_BYTES {
             return Err(PublishError::TooLarge { bytes: bytes.len() });
+        }
+        if bytes.len() > self.room {
+            let room = bytes.len().next_multiple_of(ROOM_STEP).min(SLOT_BYTES);
+            reserve(&self.file, room).map_err(PublishError::NoRoom)?;
+            self.room = room;
         }
         let generation = self.generation + 1;
         let (slot, words) = self.map.slot(generation);

@@ -1,3 +1,4 @@
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -53,6 +54,31 @@ fn a_damaged_file_is_refused() {
     let file = std::fs::File::create(&path).unwrap();
     file.set_len(16 << 20).unwrap();
     assert_eq!(Reader::attach(&path).err().unwrap().reason(), "SharedStateOfAnotherVersion");
+}
+
+#[test]
+fn nobody_may_write_to_the_file_and_what_a_killed_server_left_is_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("state");
+    drop(Publisher::create(&path).unwrap());
+    assert!(std::fs::metadata(&path).unwrap().permissions().readonly());
+    std::fs::rename(&path, path.with_extension("new")).unwrap();
+    drop(Publisher::create(&path).unwrap());
+    assert!(path.exists() && !path.with_extension("new").exists());
+}
+
+#[test]
+fn room_on_the_disk_is_taken_before_it_is_written_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("state");
+    let mut publisher = Publisher::create(&path).unwrap();
+    let taken = || usize::try_from(std::fs::metadata(&path).unwrap().blocks() * 512).unwrap();
+    assert!(taken() >= 4096, "the header's");
+    let state = state();
+    publisher.publish(&state).unwrap();
+    let bytes = postcard::to_stdvec(&state).unwrap().len();
+    assert!(taken() >= 4096 + 2 * bytes, "that of both slots, though one is written to so far");
+    assert!(taken() < 1 << 20, "and no more than is needed");
 }
 
 #[test]
