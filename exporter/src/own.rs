@@ -125,6 +125,11 @@ impl Own {
         self.last_reload_successful.set(i64::from(outcome == ReloadOutcome::Success));
     }
 
+    /// What kept the last reload from success is over: all of the file is in force now. No reload is counted.
+    pub fn reload_completed(&self) {
+        self.last_reload_successful.set(1);
+    }
+
     /// Reloads of the configuration that came to `outcome`.
     pub fn reloads(&self, outcome: ReloadOutcome) -> &IntCounter {
         let [success, failure] = &self.reloads;
@@ -165,8 +170,10 @@ mod tests {
         assert!(own.last_reload_successful());
         own.reloaded(ReloadOutcome::Failure);
         assert!(!own.last_reload_successful());
-        own.reloaded(ReloadOutcome::Success);
+        own.reload_completed();
         assert!(own.last_reload_successful());
+        assert_eq!(own.reloads(ReloadOutcome::Success).get(), 0);
+        own.reloaded(ReloadOutcome::Success);
         assert_eq!(
             (own.reloads(ReloadOutcome::Success).get(), own.reloads(ReloadOutcome::Failure).get()),
             (1, 1)
