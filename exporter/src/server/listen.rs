@@ -26,6 +26,13 @@ const LEAST_HEADER_BYTES: usize = 8192;
 /// Headers in one request.
 const HEADERS: usize = 64;
 
+/// Connections taken beyond [`Limits::connections`], on which only the agent's health is told: clients that are too many
+/// must not make whoever watches the agent believe that it is dead.
+const RESERVE: usize = 8;
+
+/// Time for the headers of a request on one of those.
+const RESERVE_HEADER_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// How long to wait after a failed accept, most often for want of file descriptors.
 const BACK_OFF: Duration = Duration::from_millis(100);
 
@@ -61,6 +68,7 @@ struct Server {
     pages: Arc<Pages>,
     limits: Limits,
     places: Arc<Semaphore>,
+    reserve: Arc<Semaphore>,
     refusals: Arc<Semaphore>,
     graceful: GracefulShutdown,
     tasks: JoinSet<()>,
@@ -72,6 +80,7 @@ impl Server {
             pages: Arc::new(Pages::new(site)),
             places: Arc::new(Semaphore::new(limits.connections.min(Semaphore::MAX_PERMITS))),
             limits,
+            reserve: Arc::new(Semaphore::new(RESERVE)),
             refusals: Arc::new(Semaphore::new(refuse::AT_ONCE)),
             graceful: GracefulShutdown::new(),
             tasks: JoinSet::new(),
@@ -79,9 +88,10 @@ impl Server {
     }
 
     fn take(&mut self, stream: TcpStream) {
-        if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
-            let connection =
-                converse(stream, Arc::clone(&self.pages), self.limits.clone(), self.graceful.watcher());
+        for (places, kind) in [(&self.places, Kind::Regular), (&self.reserve, Kind::HealthOnly)] {
+            let Ok(place) = Arc::clone(places).try_acquire_owned() else { continue };
+            let pages = Arc::clone(&self.pages);
+            let connection = converse(stream, pages, self.limits.clone(), kind, self.graceful.watcher());
             self.tasks.spawn(async move {
                 connection.await;
                 drop(place);
@@ -106,20 +116,37 @@ impl Server {
     }
 }
 
+/// What is answered on a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Everything.
+    Regular,
+    /// One request, for the agent's health.
+    HealthOnly,
+}
+
 /// One connection, from its first request to its last.
-async fn converse(stream: TcpStream, pages: Arc<Pages>, limits: Limits, watcher: Watcher) {
+async fn converse(stream: TcpStream, pages: Arc<Pages>, limits: Limits, kind: Kind, watcher: Watcher) {
     // Answers are written whole, so waiting for more to send would only delay their ends.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a connection keeps Nagle's algorithm");
     }
     let io = TokioIo::new(Deadlined::new(stream, limits.request_timeout));
     let service = service_fn(move |request| {
-        let answer = pages.answer(&request);
+        let answer = match kind {
+            Kind::Regular => pages.answer(&request),
+            Kind::HealthOnly => pages.answer_on_health(&request),
+        };
         async move { Ok::<_, Infallible>(answer) }
     });
+    let header_timeout = match kind {
+        Kind::Regular => limits.header_timeout,
+        Kind::HealthOnly => limits.header_timeout.min(RESERVE_HEADER_TIMEOUT),
+    };
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(limits.header_timeout)
+        .header_read_timeout(header_timeout)
+        .keep_alive(kind == Kind::Regular)
         .max_buf_size(limits.header_bytes.max(LEAST_HEADER_BYTES))
         .max_headers(HEADERS)
         .serve_connection(io, service);

@@ -63,7 +63,8 @@ pub struct Site {
 /// What one client, and all together, may take.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections open at once. Further ones are answered 503 and closed.
+    /// Connections open at once. Further ones are answered 503 and closed, but for requests for `/healthz` and `/readyz`,
+    /// which a few of them may make.
     pub connections: usize,
     /// Request line and headers together, bytes; less than 8,192 is taken as 8,192.
     pub header_bytes: usize,

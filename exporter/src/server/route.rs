@@ -66,6 +66,17 @@ impl Pages {
         page(self, request)
     }
 
+    /// The answer to `request` where as many connections are open as allowed: about the agent's health, or a refusal.
+    pub(super) fn answer_on_health<B: HttpBody>(&self, request: &Request<B>) -> Answer {
+        match request.uri().path() {
+            "/healthz" | "/readyz" => self.answer(request),
+            _ => {
+                self.own().refused_connections.inc();
+                unavailable("too many connections")
+            }
+        }
+    }
+
     fn snapshot(&self) -> Option<Arc<Snapshot>> {
         self.site.snapshot.borrow().clone()
     }
