@@ -1,15 +1,19 @@
 //! `gpulet-sim exec`
+#![allow(unsafe_code)]
 
 use std::ffi::OsString;
-use std::os::unix::process::ExitStatusExt;
+use std::io;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitCode, ExitStatus};
 
 use anyhow::Context;
 use clap::Args;
 use gpulet_simulator::{ClockMode, SimulatedNode};
-use nix::sys::signal::{SigSet, Signal, kill};
+use nix::errno::Errno;
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill};
 use nix::sys::signalfd::SignalFd;
-use nix::unistd::Pid;
+use nix::unistd::{Pid, getpid, getppid};
 
 use super::Outcome;
 
@@ -28,7 +32,7 @@ pub(super) fn run(exec: &Exec) -> Outcome {
     [Signal::SIGCHLD, Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]
         .into_iter()
         .for_each(|s| signals.add(s));
-    signals.thread_block().context("cannot block signals")?;
+    let own = signals.thread_swap_mask(SigmaskHow::SIG_BLOCK).context("cannot block signals")?;
     let signals = SignalFd::new(&signals).context("cannot receive signals")?;
 
     let dir = tempfile::Builder::new()
@@ -36,17 +40,32 @@ pub(super) fn run(exec: &Exec) -> Outcome {
         .tempdir()
         .context("cannot make a directory for the node")?;
     let node = SimulatedNode::start(&exec.node, dir.path(), ClockMode::Real)?;
-    let status = start(&exec.command, &node).and_then(|child| attend(child, &signals))?;
+    let status = start(&exec.command, &node, own).and_then(|child| attend(child, &signals))?;
     drop(node);
     let path = dir.path().to_owned();
     dir.close().with_context(|| format!("cannot remove {}", path.display()))?;
     Ok(exit_code(status))
 }
 
-fn start(command: &[OsString], node: &SimulatedNode) -> anyhow::Result<Child> {
+/// Runs the command with the signal mask that this program was started with. However this program ends, the command does
+/// not outlive its node.
+fn start(command: &[OsString], node: &SimulatedNode, mask: SigSet) -> anyhow::Result<Child> {
     let (program, arguments) = command.split_first().context("there is no command to run")?;
-    let child = Command::new(program).args(arguments).envs(node.environment()).spawn();
-    child.with_context(|| format!("cannot run {}", program.display()))
+    let mut command = Command::new(program);
+    command.args(arguments).envs(node.environment());
+    let parent = getpid();
+    let prepare = move || -> io::Result<()> {
+        set_pdeathsig(Signal::SIGKILL)?;
+        // It may have ended before that.
+        if getppid() != parent {
+            return Err(Errno::ESRCH.into());
+        }
+        Ok(mask.thread_set_mask()?)
+    };
+    // SAFETY: between fork and exec it makes system calls only (prctl, getppid, the signal mask) and turns error numbers
+    // into errors, neither of which allocates or takes a lock.
+    unsafe { command.pre_exec(prepare) };
+    command.spawn().with_context(|| format!("cannot run {}", program.display()))
 }
 
 /// Passes signals on to the command until it ends.
