@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// Nobody answers there.
-    #[error("no simulated node is served in {}: {source}; start one with `gpulet-sim serve`", dir.display())]
+    #[error("no simulated node is served in {}: start one with `gpulet-sim serve`", dir.display())]
     Connect {
         /// The simulation directory.
         dir: PathBuf,
@@ -25,7 +25,7 @@ pub enum ClientError {
         source: io::Error,
     },
     /// The connection broke.
-    #[error("the simulated node in {} did not answer: {source}", dir.display())]
+    #[error("the simulated node in {} did not answer", dir.display())]
     Exchange {
         /// The simulation directory.
         dir: PathBuf,
@@ -34,7 +34,7 @@ pub enum ClientError {
         source: io::Error,
     },
     /// The node refuses.
-    #[error("{0}")]
+    #[error(transparent)]
     Refused(#[from] Refusal),
     /// The server could not do its part.
     #[error("the simulated node failed: {0}")]

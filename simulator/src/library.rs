@@ -37,7 +37,7 @@ pub enum LibraryError {
         symbol: &'static str,
     },
     /// The copy could not be made.
-    #[error("cannot put the driver's library into {}: {source}", path.display())]
+    #[error("cannot put the driver's library into {}", path.display())]
     Copy {
         /// The copy.
         path: PathBuf,

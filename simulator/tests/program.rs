@@ -305,7 +305,19 @@ fn exec_sets_the_stage_and_clears_it() {
 fn what_is_asked_for_wrongly_is_64() {
     let somewhere = TempDir::new().unwrap();
     let dir = somewhere.path().to_str().unwrap();
-    let cases: [(&[&str], &str); 7] = [
+    let impossible = somewhere.path().join("impossible.yaml");
+    std::fs::write(&impossible, "about: x\ncpu: {model: x, packages: 0, cores-per-package: 1, threads-per-core: 1}\nnuma: []\npci: []\n")
+        .unwrap();
+    let impossible = impossible.to_str().unwrap();
+    let broken = somewhere.path().join("broken.yaml");
+    std::fs::write(&broken, "about: [").unwrap();
+    let broken = broken.to_str().unwrap();
+    let cases: [(&[&str], &str); 12] = [
+        (&["serve", impossible, "--dir", dir], "describes no possible node"),
+        (&["serve", broken, "--dir", dir], "is not a node description: "),
+        (&["exec", broken, "--", "true"], "is not a node description: "),
+        (&["serve", "no/such.yaml", "--dir", dir], "cannot read no/such.yaml"),
+        (&["fault", "call", "--symbol", "nvmlErrorString", "--block", "--dir", dir], "cannot fail"),
         (&["serve", "no-such-node", "--dir", dir], "dgx-h100"),
         (&["exec", "no-such-node", "--", "true"], "l40s-4x"),
         (&["fault", "call", "--dir", dir], "--return"),
@@ -319,4 +331,25 @@ fn what_is_asked_for_wrongly_is_64() {
         assert_eq!(output.status.code(), Some(64), "{arguments:?}");
         assert!(text(&output.stderr).contains(hint), "{arguments:?}: {}", text(&output.stderr));
     }
+}
+
+#[test]
+fn each_cause_is_told_once() {
+    let dir = TempDir::new().unwrap();
+    let place = dir.path().to_str().unwrap();
+    let complaint = |arguments: &[&str]| {
+        let output = run(&[arguments, &["--dir", place]].concat());
+        assert!(!output.status.success());
+        text(&output.stderr)
+    };
+    let alone = complaint(&["state"]);
+    assert_eq!(alone.matches("No such file or directory").count(), 1, "{alone}");
+    let (_server, _) = serve(dir.path());
+    let refused = complaint(&["fault", "lose", "99"]);
+    assert_eq!(refused.matches("there is no GPU 99").count(), 1, "{refused}");
+    let file = dir.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let unusable = text(&run(&["serve", EVERY_BOARD, "--dir", file.to_str().unwrap()]).stderr);
+    assert_eq!(unusable.matches("os error").count(), 1, "{unusable}");
+    assert!(unusable.contains("as a simulation directory: "), "{unusable}");
 }

@@ -13,7 +13,6 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use gpulet_simulator::client::{Client, ClientError};
-use gpulet_simulator::node::NodeError;
 use gpulet_simulator::server::ServeError;
 
 use crate::USAGE;
@@ -63,9 +62,9 @@ pub(crate) struct Failure {
 impl<E: Into<anyhow::Error>> From<E> for Failure {
     fn from(error: E) -> Self {
         let error = error.into();
-        // A node that does not exist is asked for wrongly; all else went wrong.
-        let unknown = matches!(error.downcast_ref(), Some(ServeError::Node(NodeError::Unknown { .. })));
-        Self { code: if unknown { USAGE } else { 1 }, error }
+        // A node that does not exist or makes no sense is asked for wrongly; all else went wrong.
+        let wrong = matches!(error.downcast_ref(), Some(ServeError::Node(_) | ServeError::Loads(_)));
+        Self { code: if wrong { USAGE } else { 1 }, error }
     }
 }
 

@@ -93,7 +93,7 @@ pub enum NodeError {
         source: std::io::Error,
     },
     /// The file is not a description.
-    #[error("{file} is not a node description: {source}")]
+    #[error("{file} is not a node description")]
     Syntax {
         /// Which file.
         file: String,

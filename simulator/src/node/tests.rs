@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::error::Error;
 
 use proptest::prelude::*;
 
@@ -241,7 +242,7 @@ fn what_is_no_description_is_refused_with_its_place() {
         ("root: 0000:10", "root: here", "here"),
     ] {
         let error = parse(&SOUND.replacen(from, to, 1)).unwrap_err();
-        let text = error.to_string();
+        let text = format!("{error}: {}", error.source().unwrap());
         assert_eq!(error.reason(), "InvalidNodeSyntax", "{text}");
         assert!(text.starts_with("test.yaml is not a node description") && text.contains(wording), "{text}");
         assert!(text.contains("line"), "{text}");

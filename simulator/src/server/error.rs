@@ -1,5 +1,6 @@
 //! Why a node cannot be served, and why a command comes to nothing.
 
+use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 
@@ -16,7 +17,7 @@ pub enum ServeError {
     #[error(transparent)]
     Node(#[from] NodeError),
     /// The node's own description asks for what it cannot do.
-    #[error("the node's default loads are not possible: {0}")]
+    #[error("the node's default loads are not possible")]
     Loads(#[source] Refusal),
     /// Somebody serves there already.
     #[error("another simulated node is served in {}: stop it, or name another directory with --dir", dir.display())]
@@ -25,7 +26,7 @@ pub enum ServeError {
         dir: PathBuf,
     },
     /// The directory cannot be used.
-    #[error("cannot use {} as a simulation directory: {source}", dir.display())]
+    #[error("cannot use {} as a simulation directory", dir.display())]
     Directory {
         /// The simulation directory.
         dir: PathBuf,
@@ -43,7 +44,7 @@ pub enum ServeError {
     #[error(transparent)]
     Publish(#[from] PublishError),
     /// Signals cannot be received.
-    #[error("cannot wait for signals: {0}")]
+    #[error("cannot wait for signals")]
     Signals(#[source] io::Error),
 }
 
@@ -82,4 +83,10 @@ impl CommandError {
             Self::NotShown(error) => error.reason(),
         }
     }
+}
+
+/// An error and what caused it, for those who get it as text.
+pub(super) fn in_full(error: &(dyn Error + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |error| (**error).source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

@@ -25,6 +25,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::signal::{SigSet, Signal};
 
+use self::error::in_full;
 pub use self::error::{CommandError, ServeError};
 use self::shown::Shown;
 use crate::command::{Applied, Command};
@@ -285,7 +286,7 @@ impl Shared {
             let runs = clock == ClockMode::Real && pace > 0.0 && !*stop;
             let moved = if runs { self.change(|engine| engine.advance(real.mul_f64(pace))) } else { Ok(()) };
             // Once for each trouble, not ten times a second.
-            let trouble = moved.err().map(|error| error.to_string());
+            let trouble = moved.err().map(|error| in_full(&error));
             if let Some(error) = trouble.as_ref().filter(|error| told.as_ref() != Some(*error)) {
                 eprintln!("gpulet-sim: cannot show the node's state: {error}");
             }
@@ -310,7 +311,7 @@ impl Shared {
             Request::Command(command) => match self.command(command) {
                 Ok(applied) => Reply::Applied(applied),
                 Err(CommandError::Refused(refusal)) => Reply::Refused(refusal),
-                Err(error) => Reply::Failed(error.to_string()),
+                Err(error) => Reply::Failed(in_full(&error)),
             },
             Request::State => Reply::State(Box::new(locked(&self.core).engine.state().clone())),
             Request::DriverUsers => Reply::DriverUsers(self.driver_users()),

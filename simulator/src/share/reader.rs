@@ -19,7 +19,7 @@ const GONE_AFTER_MS: u64 = 10_000;
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
     /// The file cannot be mapped.
-    #[error("cannot map the shared state {}: {source}", path.display())]
+    #[error("cannot map the shared state {}", path.display())]
     Map {
         /// Which file.
         path: PathBuf,
