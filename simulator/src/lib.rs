@@ -23,7 +23,7 @@ mod simulated_node;
 pub mod state;
 mod uuid;
 
-pub use abi::SYMBOLS;
+pub use abi::{LEGACY_SYMBOLS, SYMBOLS};
 pub use scratch::scratch_dir;
 pub use server::ClockMode;
 pub use simulated_node::SimulatedNode;

@@ -68,9 +68,9 @@ pub(super) fn create(node: &Node, set: Out<nvmlEventSet_t>) -> Answer {
 }
 
 /// Freeing works after the driver is gone, too.
-pub(super) fn free(_symbol: &'static str, set: nvmlEventSet_t) -> Code {
+pub(super) fn free(symbol: &'static str, set: nvmlEventSet_t) -> Code {
     let freed = || -> Answer {
-        let number = number(&*session::current()?, set)?;
+        let number = number(&*session::obey_while_served(symbol)?, set)?;
         event_sets().sets.remove(&number).map(drop).ok_or(INVALID_ARGUMENT)
     };
     code::of(freed())

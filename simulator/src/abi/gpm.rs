@@ -116,9 +116,9 @@ pub(super) fn alloc(node: &Node, sample: Out<nvmlGpmSample_t>) -> Answer {
 }
 
 /// Freeing works after the driver is gone, too.
-pub(super) fn free(_symbol: &'static str, sample: nvmlGpmSample_t) -> Code {
+pub(super) fn free(symbol: &'static str, sample: nvmlGpmSample_t) -> Code {
     let freed = || -> Answer {
-        let number = number(session::current()?.load(), sample)?;
+        let number = number(session::obey_while_served(symbol)?.load(), sample)?;
         samples().samples.remove(&number).map(drop).ok_or(INVALID_ARGUMENT)
     };
     code::of(freed())

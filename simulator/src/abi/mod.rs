@@ -35,4 +35,4 @@ mod thermal;
 mod topology;
 mod utilization;
 
-pub use exports::SYMBOLS;
+pub use exports::{LEGACY_SYMBOLS, SYMBOLS};

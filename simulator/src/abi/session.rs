@@ -44,6 +44,10 @@ struct Open {
 
 /// `nvmlInit`: the first reference opens the driver.
 pub(super) fn init(symbol: &'static str) -> Answer {
+    // Without a session, opening one obeys.
+    if let Some(session) = current().ok().filter(|session| session.state().is_ok()) {
+        obey_faults(session.reader(), symbol, None)?;
+    }
     let mut library = LIBRARY.write().unwrap_or_else(PoisonError::into_inner);
     let mut superfluous = None;
     // Under a session of an earlier load of the driver a new one is opened; old handles stay worthless.
@@ -184,6 +188,18 @@ pub(super) fn obey_faults(reader: &Reader, symbol: &str, gpu: Option<u32>) -> An
             Some(Effect::Return(code)) => return Err(code),
             Some(Effect::Block) => reader.wait(seen, Duration::from_secs(1)),
         }
+    }
+}
+
+/// Lets faults act on a call that gives something back, which works also after the driver is gone. Gives the session.
+///
+/// # Errors
+/// The fault's code; `UNINITIALIZED` without a session.
+pub(super) fn obey_while_served(symbol: &str) -> Answer<Arc<Session>> {
+    let session = current()?;
+    match obey_faults(session.reader(), symbol, None) {
+        Err(code) if session.reader().state().is_ok() => Err(code),
+        _ => Ok(session),
     }
 }
 

@@ -18,8 +18,8 @@ pub(super) fn init_with_flags(symbol: &'static str, _flags: c_uint) -> Code {
     init(symbol)
 }
 
-pub(super) fn shutdown(_symbol: &'static str) -> Code {
-    code::of(session::shutdown())
+pub(super) fn shutdown(symbol: &'static str) -> Code {
+    code::of(session::obey_while_served(symbol).and_then(|_| session::shutdown()))
 }
 
 pub(super) fn error_string(code: Code) -> *const c_char {

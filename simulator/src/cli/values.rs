@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gpulet_simulator::SYMBOLS;
+use gpulet_simulator::{LEGACY_SYMBOLS, SYMBOLS};
 
 /// `nvmlReturn_t` by its name without the prefix.
 const RETURN_CODES: &[(&str, u32)] = &[
@@ -54,8 +54,11 @@ pub(super) fn return_code(text: &str) -> Result<u32, String> {
 
 /// A symbol that the simulated driver has, so that a fault on a misspelt one does not wait for ever.
 pub(super) fn symbol(text: &str) -> Result<String, String> {
-    if SYMBOLS.contains(&text) {
+    if SYMBOLS.contains(&text) || LEGACY_SYMBOLS.contains(&text) {
         return Ok(text.to_owned());
+    }
+    if text == "nvmlErrorString" {
+        return Err("it only puts codes into words and cannot fail".to_owned());
     }
     let alike: Vec<_> =
         SYMBOLS.iter().filter(|symbol| symbol.starts_with(text) || text.starts_with(**symbol)).collect();
@@ -140,5 +143,7 @@ mod tests {
         let hint = symbol("nvmlDeviceGetPowerUsag").unwrap_err();
         assert!(hint.contains("nvmlDeviceGetPowerUsage"), "{hint}");
         assert!(symbol("nvmlNoSuchThing").is_err());
+        assert!(symbol("nvmlDeviceGetCount").is_ok(), "older programs' names are calls, too");
+        assert!(symbol("nvmlErrorString").unwrap_err().contains("cannot fail"));
     }
 }

@@ -1,6 +1,7 @@
 //! Commands: checked first, then carried out.
 
 use super::{Engine, Life};
+use crate::abi::{LEGACY_SYMBOLS, SYMBOLS};
 use crate::command::{Applied, Command, Counter, MAX_PACE, MAX_STEP, MAX_XIDS, Refusal, out_of_range};
 use crate::state::{Effect, Event, Fault, GpuState};
 
@@ -89,8 +90,10 @@ impl Engine {
         if let Some(gpu) = gpu {
             self.gpu(gpu)?;
         }
-        if let Some(symbol) = symbol.as_ref().filter(|symbol| !is_symbol(symbol)) {
-            return Err(out_of_range("a fault's call", symbol, "a symbol such as nvmlDeviceGetPowerUsage"));
+        if let Some(symbol) = symbol.as_ref().filter(|symbol| !can_fail(symbol)) {
+            let expected =
+                "a symbol that the simulated driver has and that can fail, such as nvmlDeviceGetPowerUsage";
+            return Err(out_of_range("a fault's call", symbol, expected));
         }
         if effect == Effect::Return(0) {
             return Err(out_of_range("a fault's return code", 0, "an error, 1 to 999: success is no fault"));
@@ -335,9 +338,9 @@ fn pace(factor: f64) -> Result<f64, Refusal> {
     Err(out_of_range("the clock's pace", factor, "above 0, at most 1000"))
 }
 
-fn is_symbol(symbol: &str) -> bool {
-    let plain = symbol.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-    plain && symbol.len() <= 128 && symbol.strip_prefix("nvml").is_some_and(|rest| !rest.is_empty())
+/// Whether the driver has a symbol whose calls return a code.
+fn can_fail(symbol: &str) -> bool {
+    SYMBOLS.iter().chain(LEGACY_SYMBOLS).any(|known| *known == symbol)
 }
 
 /// What goes with XIDs of memory: uncorrected errors (48, 94, 95), a row to be remapped (63) or not to be had (64).

@@ -169,7 +169,9 @@ fn faults_are_set_and_cleared_by_number() {
     assert_eq!(engine.apply(set(Some(1), power, Effect::Return(999))), Ok(Applied::Fault { id: 1 }));
     assert_eq!(engine.apply(set(None, power, Effect::Block)), Ok(Applied::Fault { id: 2 }));
     assert_eq!(refusal(&mut engine, set(Some(8), power, Effect::Block)), "NoSuchGpu");
-    assert_eq!(refusal(&mut engine, set(None, "getpower", Effect::Block)), "OutOfRange");
+    for wrong in ["getpower", "nvmlDeviceGetNothing", "nvmlErrorString"] {
+        assert_eq!(refusal(&mut engine, set(None, wrong, Effect::Block)), "OutOfRange", "{wrong}");
+    }
     assert_eq!(refusal(&mut engine, set(None, power, Effect::Return(0))), "OutOfRange");
     assert_eq!(engine.apply(Command::ClearFault { id: Some(1) }), Ok(Applied::Cleared { count: 1 }));
     assert_eq!(refusal(&mut engine, Command::ClearFault { id: Some(1) }), "NoSuchFault");

@@ -58,11 +58,8 @@ fn any_command() -> impl Strategy<Value = Command> {
         (gpu.clone(), 0..900_000_u32).prop_map(|(gpu, milliwatts)| Command::PowerLimit { gpu, milliwatts }),
         (gpu, 0..5_u32).prop_map(|(gpu, mode)| Command::ComputeMode { gpu, mode }),
         (some_gpu.clone(), -40..120_i32).prop_map(|(gpu, celsius)| Command::Ambient { gpu, celsius }),
-        (some_gpu, "(nvml)?[A-Za-z]{0,9}").prop_map(|(gpu, symbol)| Command::SetFault {
-            gpu,
-            symbol: Some(symbol),
-            effect: Effect::Block
-        }),
+        (some_gpu, "nvml(Init_v2|Shutdown|ErrorString|DeviceGetName|[A-Za-z]{0,9})")
+            .prop_map(|(gpu, symbol)| Command::SetFault { gpu, symbol: Some(symbol), effect: Effect::Block }),
         (0..5000_u64).prop_map(|ms| Command::Step { by: Duration::from_millis(ms) }),
     ]
 }
