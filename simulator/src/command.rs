@@ -141,8 +141,8 @@ pub enum Command {
     },
 }
 
-/// Most XIDs in one command.
-pub const MAX_XIDS: u32 = 100_000;
+/// Most XIDs in one command: fewer than the events that are kept, so that a client which reads on misses none of them.
+pub const MAX_XIDS: u32 = 10_000;
 
 /// Fastest pace of the clock.
 pub const MAX_PACE: f64 = 1000.0;

@@ -36,6 +36,22 @@ fn a_lost_gpu_costs_only_itself() {
 }
 
 #[test]
+fn ten_thousand_xids_within_one_tick_are_counted_one_by_one() {
+    let node = Node::serve("l40s-4x");
+    let agent = Agent::run(&node, &[]);
+    node.sim(&["clock", "pause"]);
+    node.sim(&["fault", "xid", "1", "31", "--times", "10000"]);
+    node.sim(&["fault", "xid", "2", "94"]);
+    let count = |scrape: &Scrape, gpu, xid| {
+        scrape.value("gpulet_gpu_xid_errors_total", &[("gpu", gpu), ("xid", xid)])
+    };
+    // Events come in order: once the last is counted, so are all before it that were not lost.
+    let scrape =
+        agent.scrape_until("the last XID is counted", |scrape| count(scrape, "2", "94") == Some(1.0));
+    assert_eq!(count(&scrape, "1", "31"), Some(10_000.0));
+}
+
+#[test]
 fn a_call_that_never_returns_costs_one_gpu_and_one_thread() {
     let node = Node::serve("dgx-h100");
     let agent = Agent::run(&node, &[]);

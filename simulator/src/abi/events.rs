@@ -173,11 +173,9 @@ fn wait(session: &Session, number: u32, timeout: Duration) -> Answer<Event> {
 fn take(state: &NodeState, number: u32) -> Answer<Option<Event>> {
     let mut all = event_sets();
     let set = all.sets.get_mut(&number).ok_or(INVALID_ARGUMENT)?;
-    let wanted = |event: &&Event| {
-        event.sequence >= set.next
-            && set.registered.get(&event.gpu).is_some_and(|kinds| kinds & event.kind != 0)
-    };
-    if let Some(event) = state.events.iter().find(wanted) {
+    let wanted = |event: &&Event| set.registered.get(&event.gpu).is_some_and(|kinds| kinds & event.kind != 0);
+    let seen = state.events.partition_point(|event| event.sequence < set.next);
+    if let Some(event) = state.events.iter().skip(seen).find(wanted) {
         set.next = event.sequence + 1;
         return Ok(Some(event.clone()));
     }

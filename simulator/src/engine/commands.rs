@@ -195,7 +195,7 @@ impl Engine {
         self.with_driver()?;
         let state = self.present(gpu)?;
         if !(1..=MAX_XIDS).contains(&times) {
-            return Err(out_of_range("the number of XIDs", times, "1 to 100000"));
+            return Err(out_of_range("the number of XIDs", times, &format!("1 to {MAX_XIDS}")));
         }
         if !(1..=999).contains(&code) {
             return Err(out_of_range("an XID", code, "1 to 999"));

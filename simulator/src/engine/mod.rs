@@ -28,8 +28,9 @@ use crate::command::{Load, Refusal};
 use crate::node::Node;
 use crate::state::{Event, GpuState, NodeState};
 
-/// Most events that are kept; a client that is further behind has missed some, as with the driver.
-pub const MAX_EVENTS: usize = 1024;
+/// Most events that are kept; a client that is further behind has missed some and is not told. What the driver's bound is,
+/// and whether it has one, is not documented.
+pub const MAX_EVENTS: usize = 16_384;
 
 /// Process ids of scripted loads start here, above what machines commonly give out.
 pub const SCRIPTED_PID: u32 = 4_000_000;

@@ -1,6 +1,7 @@
 //! What people and processes do to a node.
 
 use super::*;
+use crate::command::MAX_XIDS;
 
 #[test]
 fn memory_is_what_the_processes_hold() {
@@ -117,15 +118,17 @@ fn a_load_for_all_leaves_those_alone_that_are_not_there() {
 fn events_are_numbered_and_bounded() {
     let mut engine = idle();
     engine.apply(Command::Xid { gpu: 1, code: 63, times: 3, instance: None }).unwrap();
-    engine.apply(Command::Xid { gpu: 2, code: 48, times: 5000, instance: None }).unwrap();
+    engine.apply(Command::Xid { gpu: 2, code: 48, times: MAX_XIDS, instance: None }).unwrap();
+    assert_eq!(engine.state().events.len(), 10_003, "no command pushes out its own events");
+    engine.apply(Command::Xid { gpu: 2, code: 48, times: MAX_XIDS, instance: None }).unwrap();
     let state = engine.state();
     assert_eq!(state.events.len(), MAX_EVENTS);
-    assert_eq!(state.events.last().unwrap().sequence, 5003);
+    assert_eq!(state.events.last().unwrap().sequence, 20_003);
     assert!(state.events.windows(2).all(|pair| pair[1].sequence == pair[0].sequence + 1));
     assert_eq!(state.gpus[1].count.remapped_rows, (0, 3));
     assert!(state.gpus[1].now.row_remap.0);
-    assert_eq!(state.gpus[2].count.ecc, [0, 5000, 0, 5000]);
-    for (code, times) in [(0, 1), (1000, 1), (31, 0), (31, 100_001)] {
+    assert_eq!(state.gpus[2].count.ecc, [0, 20_000, 0, 20_000]);
+    for (code, times) in [(0, 1), (1000, 1), (31, 0), (31, MAX_XIDS + 1)] {
         assert_eq!(refusal(&mut engine, Command::Xid { gpu: 0, code, times, instance: None }), "OutOfRange");
     }
     let elsewhere = Command::Xid { gpu: 0, code: 31, times: 1, instance: Some((1, 0)) };
