@@ -146,3 +146,26 @@ fn files_stay_readable() {
         assert!(lines <= 600, "{} has {lines} lines: split it", file.display());
     }
 }
+
+/// `[text](target)` in a Markdown file, with targets outside the repository left out.
+fn links(markdown: &str) -> Vec<String> {
+    let targets = markdown.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    let outside = |target: &&str| target.contains("://") || target.starts_with('#') || target.contains(' ');
+    targets.filter(|target| !outside(target)).map(str::to_owned).collect()
+}
+
+#[test]
+fn links_between_the_pages_lead_somewhere() {
+    let listed =
+        std::process::Command::new("git").args(["ls-files", "*.md"]).current_dir(root()).output().unwrap();
+    let pages = String::from_utf8(listed.stdout).unwrap();
+    let mut seen = 0;
+    for page in pages.lines().map(|page| root().join(page)) {
+        for link in links(&std::fs::read_to_string(&page).unwrap()) {
+            let (file, _) = link.split_once('#').unwrap_or((&link, ""));
+            assert!(page.with_file_name(file).exists(), "{} links to {link}", page.display());
+            seen += 1;
+        }
+    }
+    assert!(seen > 20, "{seen} links");
+}
