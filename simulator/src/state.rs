@@ -37,10 +37,22 @@ pub struct DriverState {
     pub cuda_version: i32,
     /// Symbols that this driver's library does not have (an older driver).
     pub missing_symbols: Vec<String>,
-    /// Whether field ids 251 to 253 and 269 to 271 have the meaning that drivers from 580.82 give them.
-    pub field_ids_from_580_82: bool,
+    /// Its field values.
+    pub fields: FieldNumbers,
     /// Whether the caller is denied as a user without access to the device files would be.
     pub no_permission: bool,
+}
+
+/// How a driver numbers its field values (`NVML_FI_*`), where drivers differ.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FieldNumbers {
+    /// The highest number that it knows.
+    pub last: u32,
+    /// The first of the three that tell how long clocks were held down for heat (by software, by hardware) and by the
+    /// power brake; absent where it has none.
+    pub clocks_held: Option<u32>,
+    /// The one that tells whether MIG profiles are listed with MIG off; absent where it has none.
+    pub mig_query: Option<u32>,
 }
 
 /// One GPU.

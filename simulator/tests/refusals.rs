@@ -260,6 +260,31 @@ fn an_older_driver_lists_no_profiles_with_mig_off() {
     test.node.command(Command::LoadDriver { version: Some("535.183.01".to_owned()) }).unwrap();
     let nvml = test.nvml();
     assert_eq!(profile(&nvml, A100), 3);
+    assert_eq!(field(&nvml, A100, 199).0, 2, "the number came with 550");
+    assert_eq!(field(&nvml, A100, 230).0, 2, "and this one with 570");
+    assert_eq!(field(&nvml, A100, 83).0, 0);
+}
+
+/// The code and the value that a field has.
+fn field(nvml: &Nvml, gpu: u32, id: u32) -> (nvmlReturn_t, u64) {
+    // SAFETY: a plain C struct, for which zeros are valid.
+    let mut field: nvmlFieldValue_t = unsafe { std::mem::zeroed() };
+    field.fieldId = id;
+    assert_eq!(call!(nvml, nvmlDeviceGetFieldValues(handle(nvml, gpu), 1, &raw mut field)), 0);
+    // SAFETY: every part of the union is an integer of at most its size.
+    (field.nvmlReturn, unsafe { field.value.ullVal })
+}
+
+#[test]
+fn held_clocks_have_another_number_in_each_driver() {
+    let test = TestNode::start(EVERY_BOARD);
+    for (version, told) in [("570.133.20", vec![]), ("575.57.08", vec![251]), ("580.105.08", vec![269])] {
+        test.node.command(Command::UnloadDriver { force: true }).unwrap();
+        test.node.command(Command::LoadDriver { version: Some(version.to_owned()) }).unwrap();
+        let nvml = test.nvml();
+        let answered = [251, 269].into_iter().filter(|id| field(&nvml, H100, *id).0 == 0);
+        assert_eq!(answered.collect::<Vec<u32>>(), told, "{version}");
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Field values: many values in one call, each with a code of its own.
 //!
 //! The traps of the real driver are here on purpose: the memory temperature is tagged as a double and filled as an
-//! integer, ECC counters are left as they were when ECC is off, ids 251 to 253 changed their meaning with 580.82.
+//! integer, ECC counters are left as they were when ECC is off, some ids changed their meaning from driver to driver.
 
 use std::ffi::c_int;
 
@@ -17,8 +17,6 @@ use crate::state::NvLinkState;
 const ALL_LINKS: u32 = u32::MAX;
 /// How long the simulated driver says that reading a field took, µs.
 const LATENCY_US: i64 = 5;
-/// Last field id that drivers know, without and with the numbering of 580.82.
-const LAST_ID: (u32, u32) = (253, 273);
 /// `NVML_DEVICE_ARCH_HOPPER`
 const HOPPER: u32 = 9;
 
@@ -94,23 +92,26 @@ fn answer(gpu: &Gpu<'_>, entry: &Out<nvmlFieldValue_t>, asked: nvmlFieldValue_t)
 
 /// The value of a field (ids: `NVML_FI_*`).
 fn field(gpu: &Gpu<'_>, id: u32, scope: u32) -> Answer<Value> {
-    let last = if gpu.node.state.driver.field_ids_from_580_82 { LAST_ID.1 } else { LAST_ID.0 };
+    let numbers = gpu.node.state.driver.fields;
     match id {
+        0 => Err(INVALID_ARGUMENT),
+        unknown if unknown > numbers.last => Err(INVALID_ARGUMENT),
+        query if numbers.mig_query == Some(query) => {
+            gpu.mig().map(|_| Value::Int(mig_profiles::are_told_with_mig_off(gpu.node).into()))
+        }
         1..=31 | 142..=145 => memory_errors(gpu, id),
         38 | 45 | 52 | 59 | 90 | 91 | 138..=141 | 147 | 161..=166 | 201..=222 => nvlinks(gpu, id, scope),
-        74..=79 | 251..=253 | 269..=271 if id <= last => held(gpu, id),
+        74..=79 | 251..=253 | 269..=271 => held(gpu, id),
         82 | 193..=196 => temperatures(gpu, id),
         83 | 185..=192 => power_and_energy(gpu, id, scope),
         94 | 95 | 169 | 173..=183 | 197 | 198 => pcie(gpu, id),
         170..=172 => chip_to_chip(gpu, id, scope),
         184 => gpu.mig().map(|_| Value::Int(gpu.board().resetless_mig.into())),
-        199 => gpu.mig().map(|_| Value::Int(mig_profiles::are_told_with_mig_off(gpu.node).into())),
         // Whether a reset is needed, and whether after draining.
         226 => Ok(Value::Int((gpu.now().recovery_action == 1).into())),
         227 => Ok(Value::Int((gpu.now().recovery_action == 4).into())),
         230 => Ok(Value::Int(gpu.now().recovery_action)),
-        known if known >= 1 && known <= last => Err(NOT_SUPPORTED),
-        _ => Err(INVALID_ARGUMENT),
+        _ => Err(NOT_SUPPORTED),
     }
 }
 
@@ -140,15 +141,14 @@ fn memory_errors(gpu: &Gpu<'_>, id: u32) -> Answer<Value> {
     }
 }
 
-/// Nanoseconds held down, under both numberings.
+/// Nanoseconds held down, under the driver's numbers.
 fn held(gpu: &Gpu<'_>, id: u32) -> Answer<Value> {
     let [_, _, software_thermal, hardware_thermal, power_brake] = gpu.state.count.clocks_held_ns;
-    let first = if gpu.node.state.driver.field_ids_from_580_82 { 269 } else { 251 };
-    match id {
-        74..=79 => clocks::held_for(gpu, id - 74).map(Value::Long).ok_or(NOT_SUPPORTED),
-        _ if id == first => Ok(Value::Long(software_thermal)),
-        _ if id == first + 1 => Ok(Value::Long(hardware_thermal)),
-        _ if id == first + 2 => Ok(Value::Long(power_brake)),
+    match (id, gpu.node.state.driver.fields.clocks_held) {
+        (74..=79, _) => clocks::held_for(gpu, id - 74).map(Value::Long).ok_or(NOT_SUPPORTED),
+        (id, Some(first)) if id == first => Ok(Value::Long(software_thermal)),
+        (id, Some(first)) if id == first + 1 => Ok(Value::Long(hardware_thermal)),
+        (id, Some(first)) if id == first + 2 => Ok(Value::Long(power_brake)),
         // Power smoothing.
         _ => Err(NOT_SUPPORTED),
     }

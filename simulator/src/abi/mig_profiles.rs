@@ -14,9 +14,19 @@ use super::mig::enabled;
 use super::out::{Array, Out, chars, version_word};
 use crate::state::{CiProfileState, GiProfileState, GpuInstanceState};
 
-/// One past the last enumerator of GPU and compute instance profiles that the driver knows.
-const GPU_PROFILES: u32 = 18;
+/// One past the last enumerator of compute instance profiles.
 const COMPUTE_PROFILES: u32 = 9;
+
+/// One past the last enumerator of GPU instance profiles that the driver knows (source: the toolkits' headers).
+fn known_profiles(node: &Node) -> u32 {
+    match node.driver_branch() {
+        ..525 => 8,
+        525..570 => 10,
+        570..575 => 13,
+        575..=580 => 17,
+        _ => 18,
+    }
+}
 
 /// Whether the driver lists profiles of a GPU that is not in MIG mode, which those up to 535 do not.
 pub(super) fn are_told_with_mig_off(node: &Node) -> bool {
@@ -26,7 +36,7 @@ pub(super) fn are_told_with_mig_off(node: &Node) -> bool {
 /// A profile by its enumerator: `NOT_SUPPORTED` if this GPU lacks it, `INVALID_ARGUMENT` if the driver does not know it.
 fn by_enumerator<'a>(gpu: &Gpu<'a>, profile: c_uint) -> Answer<&'a GiProfileState> {
     let mig = gpu.mig()?;
-    if profile >= GPU_PROFILES {
+    if profile >= known_profiles(gpu.node) {
         return Err(INVALID_ARGUMENT);
     }
     if !mig.mode.0 && !are_told_with_mig_off(gpu.node) {

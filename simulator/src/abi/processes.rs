@@ -136,11 +136,11 @@ pub(super) fn accounting_mode(_gpu: &Gpu<'_>, mode: Out<c_uint>) -> Answer {
     mode.set(0)
 }
 
-/// Refused while accounting is off.
+/// Refused while accounting is off, as the size of its buffer is.
 pub(super) fn accounting_pids(_gpu: &Gpu<'_>, _count: Out<c_uint>, _pids: Array<c_uint>) -> Answer {
     Err(NOT_SUPPORTED)
 }
 
-pub(super) fn accounting_buffer(_gpu: &Gpu<'_>, size: Out<c_uint>) -> Answer {
-    size.set(4000)
+pub(super) fn accounting_buffer(_gpu: &Gpu<'_>, _size: Out<c_uint>) -> Answer {
+    Err(NOT_SUPPORTED)
 }

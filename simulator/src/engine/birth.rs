@@ -11,7 +11,7 @@ use crate::node::description::{FabricProgress, MigDescription};
 use crate::node::units::DriverVersion;
 use crate::node::{Gpu, Node, mig};
 use crate::state::{
-    BoardState, ComputeInstanceState, Counters, DriverState, FabricState, Gauges, GpuIdentity,
+    BoardState, ComputeInstanceState, Counters, DriverState, FabricState, FieldNumbers, Gauges, GpuIdentity,
     GpuInstanceState, GpuState, MigState, NodeState,
 };
 use crate::uuid::{mix, uuid};
@@ -46,7 +46,7 @@ fn absent_driver() -> DriverState {
         nvml_version: String::new(),
         cuda_version: 0,
         missing_symbols: Vec::new(),
-        field_ids_from_580_82: false,
+        fields: FieldNumbers::default(),
         no_permission: false,
     }
 }
@@ -60,7 +60,7 @@ pub(super) fn driver(version: &DriverVersion, load: u64) -> DriverState {
         nvml_version: version.nvml(),
         cuda_version: version.cuda(),
         missing_symbols: version.missing_symbols(),
-        field_ids_from_580_82: version.field_ids_from_580_82(),
+        fields: version.fields(),
         no_permission: false,
     }
 }

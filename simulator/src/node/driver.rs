@@ -1,6 +1,7 @@
 //! What a version of the driver has: CUDA version, field ids, symbols.
 
 use super::units::DriverVersion;
+use crate::state::FieldNumbers;
 
 /// CUDA version of a driver branch as NVML encodes it. Branches in between have the version of the one before.
 const CUDA: &[(u32, i32)] = &[
@@ -29,8 +30,8 @@ const CUDA: &[(u32, i32)] = &[
     (590, 13_010),
 ];
 
-/// Symbols by the branch that brought them (source: the driver's header, release by release). A library of an
-/// earlier branch does not have them.
+/// Symbols by the branch that brought them (source: from 515 on the headers of the CUDA toolkits 11.7 to 13.0; before,
+/// NVIDIA's change log). A library of an earlier branch does not have them.
 const SYMBOLS: &[(u32, &[&str])] = &[
     (
         450,
@@ -93,27 +94,33 @@ const SYMBOLS: &[(u32, &[&str])] = &[
             "nvmlDeviceGetAdaptiveClockInfoStatus",
             "nvmlDeviceGetPowerSource",
             "nvmlDeviceGetNumFans",
-            "nvmlDeviceGetGpuMaxPcieLinkGeneration",
             "nvmlDeviceGetThermalSettings",
             "nvmlDeviceGetDynamicPstatesInfo",
             "nvmlDeviceGetGspFirmwareVersion",
             "nvmlDeviceGetGspFirmwareMode",
         ],
     ),
+    (515, &["nvmlDeviceGetMinMaxFanSpeed"]),
     (
-        525,
+        520,
         &[
-            "nvmlDeviceGetGpuFabricInfo",
-            "nvmlGpuInstanceGetComputeInstancePossiblePlacements",
-            "nvmlGpuInstanceCreateComputeInstanceWithPlacement",
             "nvmlGpmMetricsGet",
             "nvmlGpmSampleAlloc",
             "nvmlGpmSampleFree",
             "nvmlGpmSampleGet",
-            "nvmlGpmMigSampleGet",
             "nvmlGpmQueryDeviceSupport",
-            "nvmlDeviceGetMinMaxFanSpeed",
             "nvmlDeviceGetTargetFanSpeed",
+        ],
+    ),
+    (
+        525,
+        &[
+            "nvmlDeviceGetGpuFabricInfo",
+            "nvmlDeviceGetGpuMaxPcieLinkGeneration",
+            "nvmlDeviceClearFieldValues",
+            "nvmlGpuInstanceGetComputeInstancePossiblePlacements",
+            "nvmlGpuInstanceCreateComputeInstanceWithPlacement",
+            "nvmlGpmMigSampleGet",
         ],
     ),
     (
@@ -121,40 +128,66 @@ const SYMBOLS: &[(u32, &[&str])] = &[
         &[
             "nvmlDeviceGetCurrentClocksEventReasons",
             "nvmlDeviceGetSupportedClocksEventReasons",
-            "nvmlDeviceGetRunningProcessDetailList",
             "nvmlDeviceGetModuleId",
-            "nvmlDeviceGetNumaNodeId",
+            "nvmlDeviceGetJpgUtilization",
+            "nvmlDeviceGetOfaUtilization",
             "nvmlGpmQueryIfStreamingEnabled",
             "nvmlGpmSetStreamingEnabled",
-            "nvmlDeviceGetC2cModeInfoV",
-            "nvmlDeviceGetLastBBXFlushTime",
         ],
     ),
     (
         545,
         &[
+            "nvmlDeviceGetRunningProcessDetailList",
+            "nvmlDeviceGetC2cModeInfoV",
+            "nvmlDeviceGetLastBBXFlushTime",
+        ],
+    ),
+    (
+        550,
+        &[
+            "nvmlDeviceGetProcessesUtilizationInfo",
+            "nvmlDeviceGetSramEccErrorStatus",
+            "nvmlDeviceGetNumaNodeId",
             "nvmlDeviceGetGpuFabricInfoV",
-            "nvmlDeviceGetJpgUtilization",
-            "nvmlDeviceGetOfaUtilization",
             "nvmlDeviceGetPciInfoExt",
         ],
     ),
-    (550, &["nvmlDeviceGetProcessesUtilizationInfo", "nvmlDeviceGetSramEccErrorStatus"]),
-    (560, &["nvmlDeviceGetPlatformInfo", "nvmlDeviceGetCapabilities", "nvmlSystemGetDriverBranch"]),
+    (555, &["nvmlDeviceGetCapabilities", "nvmlDeviceGetDriverModel_v2"]),
+    (560, &["nvmlSystemGetDriverBranch"]),
+    (570, &["nvmlDeviceGetTemperatureV", "nvmlDeviceGetMarginTemperature", "nvmlDeviceGetPlatformInfo"]),
     (
-        570,
+        575,
         &[
-            "nvmlDeviceGetTemperatureV",
-            "nvmlDeviceGetMarginTemperature",
-            "nvmlDeviceGetGpuInstanceProfileInfoByIdV",
-            "nvmlDeviceGetPowerMizerMode_v1",
             "nvmlSystemEventSetCreate",
             "nvmlSystemEventSetFree",
             "nvmlSystemEventSetWait",
             "nvmlSystemRegisterEvents",
         ],
     ),
-    (580, &["nvmlDeviceGetRepairStatus", "nvmlDeviceGetAddressingMode"]),
+    (
+        580,
+        &[
+            "nvmlDeviceGetGpuInstanceProfileInfoByIdV",
+            "nvmlDeviceGetPowerMizerMode_v1",
+            "nvmlDeviceGetRepairStatus",
+            "nvmlDeviceGetAddressingMode",
+        ],
+    ),
+];
+
+/// The highest field number by branch, from the same headers; drivers before know no more than the first.
+const LAST_FIELDS: &[(u32, u32)] = &[
+    (515, 160),
+    (520, 166),
+    (525, 169),
+    (530, 172),
+    (535, 196),
+    (550, 199),
+    (555, 222),
+    (560, 229),
+    (570, 268),
+    (575, 273),
 ];
 
 impl DriverVersion {
@@ -175,9 +208,24 @@ impl DriverVersion {
         later.flat_map(|(_, symbols)| symbols.iter()).map(|symbol| (*symbol).to_owned()).collect()
     }
 
-    /// Whether field ids 251 to 253 and 269 to 271 have their later meaning.
-    pub fn field_ids_from_580_82(&self) -> bool {
-        self.at_least(&[580, 82])
+    /// How it numbers its field values. In 570 the numbers that 575 gave to held clocks meant power smoothing, and from
+    /// 580.82 on they do again.
+    pub fn fields(&self) -> FieldNumbers {
+        let known = LAST_FIELDS.iter().rev().find(|(branch, _)| self.at_least(&[*branch]));
+        FieldNumbers {
+            last: known.or(LAST_FIELDS.first()).map_or(0, |(_, last)| *last),
+            clocks_held: match () {
+                () if self.at_least(&[580, 82]) => Some(269),
+                () if self.at_least(&[575]) => Some(251),
+                () => None,
+            },
+            mig_query: match () {
+                () if self.at_least(&[570]) => Some(199),
+                () if self.at_least(&[555]) => Some(200),
+                () if self.at_least(&[550]) => Some(199),
+                () => None,
+            },
+        }
     }
 }
 
@@ -204,10 +252,24 @@ mod tests {
             |driver: &str, symbol: &str| version(driver).missing_symbols().iter().any(|s| s == symbol);
         assert!(misses("470.256.02", "nvmlDeviceGetMemoryInfo_v2"));
         assert!(!misses("535.183.01", "nvmlDeviceGetMemoryInfo_v2"));
-        assert!(misses("535.183.01", "nvmlDeviceGetJpgUtilization"));
+        assert!(misses("535.183.01", "nvmlDeviceGetPciInfoExt"));
+        assert!(!misses("535.183.01", "nvmlDeviceGetJpgUtilization"));
         assert!(misses("550.54", "nvmlDeviceGetTemperatureV"));
         assert!(version("580.105.08").missing_symbols().is_empty());
-        assert!(!version("580.65.06").field_ids_from_580_82());
-        assert!(version("580.82.07").field_ids_from_580_82());
+    }
+
+    #[test]
+    fn field_values_have_their_drivers_numbers() {
+        let numbers = |driver: &str| {
+            let fields = version(driver).fields();
+            (fields.last, fields.clocks_held, fields.mig_query)
+        };
+        assert_eq!(numbers("470.256.02"), (160, None, None));
+        assert_eq!(numbers("535.183.01"), (196, None, None));
+        assert_eq!(numbers("550.54.15"), (199, None, Some(199)));
+        assert_eq!(numbers("555.42.02"), (222, None, Some(200)));
+        assert_eq!(numbers("570.133.20"), (268, None, Some(199)));
+        assert_eq!(numbers("580.65.06"), (273, Some(251), Some(199)));
+        assert_eq!(numbers("580.82.07"), (273, Some(269), Some(199)));
     }
 }

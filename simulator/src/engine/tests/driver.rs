@@ -55,7 +55,7 @@ fn a_reload_resets_what_is_volatile() {
 #[test]
 fn an_older_driver_is_poorer() {
     let mut engine = engine("l40s-4x");
-    assert!(engine.state().driver.field_ids_from_580_82);
+    assert_eq!(engine.state().driver.fields.last, 273);
     let reload = |engine: &mut Engine, version: &str| {
         engine.apply(Command::UnloadDriver { force: true }).unwrap();
         engine.apply(Command::LoadDriver { version: Some(version.to_owned()) }).unwrap();
@@ -64,7 +64,7 @@ fn an_older_driver_is_poorer() {
     let old = reload(&mut engine, "470.256.02");
     assert_eq!((old.cuda_version, old.nvml_version.as_str()), (11_040, "11.470.256.02"));
     assert!(old.missing_symbols.iter().any(|symbol| symbol == "nvmlDeviceGetMemoryInfo_v2"));
-    assert!(!old.field_ids_from_580_82);
+    assert_eq!(old.fields.last, 160);
     let newer = reload(&mut engine, "550.54.15");
     assert!(newer.missing_symbols.len() < old.missing_symbols.len());
     assert_eq!(newer.load, 3);
