@@ -125,7 +125,7 @@ mod tests {
         let (before, after) = changed(|node| {
             sample(node, 0).utilization.gpu = Reading::Supported(3);
             links(node, 1)[0].transmitted_bytes = Reading::Supported(7);
-            node.gpus[2].xids.insert(31, 5);
+            node.gpus[2].xids = Reading::Supported([(31, 5)].into());
             node.gpus[3].took += Duration::from_secs(1);
             node.calls.made += 1;
         });

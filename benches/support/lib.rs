@@ -139,7 +139,7 @@ fn state(index: u32, links: u32, now: Instant) -> GpuState {
         sample: Some(Arc::new(sample(index, links))),
         sampled: now,
         took: Duration::from_micros(1500 + u64::from(index)),
-        xids: BTreeMap::from([(13, 2), (79, 1)]),
+        xids: Reading::Supported(BTreeMap::from([(13, 2), (79, 1)])),
     }
 }
 

@@ -17,7 +17,7 @@ fn rendering_allocates_nothing() {
     // What is written on a bad day must not allocate either.
     let node = Arc::make_mut(&mut snapshot.gpus.value);
     node.gpus[1].condition = Condition::Down(DownReason::DriverDown);
-    node.gpus[2].xids = BTreeMap::from([(4711, 3)]);
+    node.gpus[2].xids = Reading::Supported(BTreeMap::from([(4711, 3)]));
     Arc::make_mut(&mut node.gpus[2].gpu).name = Reading::Supported("a \"name\"\nof two lines".into());
 
     for format in [Format::Text004, Format::OpenMetrics100] {

@@ -267,6 +267,20 @@ fn what_is_not_supported_is_absent_and_explained() {
 }
 
 #[test]
+fn xids_that_are_not_told_of_are_absent_and_explained() {
+    let mut snapshot = gpulet_benches::snapshot(2, 0);
+    let refused = Answer { call: "nvmlDeviceRegisterEvents", cause: Cause::Code(3) };
+    state(&mut snapshot, 1).xids = Reading::Unsupported(refused);
+    let series = read(&snapshot);
+    let of = |gpu| find(&series, "gpulet_gpu_xid_errors_total", &[("gpu", gpu)]).len();
+    assert!(of("0") > 1);
+    assert_eq!(of("1"), 0);
+    let missing: Vec<String> = explain(&snapshot).iter().map(ToString::to_string).collect();
+    let line = missing.iter().find(|line| line.starts_with("gpulet_gpu_xid_errors_total{gpu=\"1\"")).unwrap();
+    assert!(line.ends_with("nvmlDeviceRegisterEvents: NVML_ERROR_NOT_SUPPORTED (3)"), "{line}");
+}
+
+#[test]
 fn a_gpu_that_was_not_read_yet_is_explained() {
     let mut snapshot = gpulet_benches::snapshot(1, 0);
     state(&mut snapshot, 0).sample = None;
@@ -389,7 +403,7 @@ proptest! {
         megahertz in reading(any::<u32>()),
         bytes in reading(any::<u64>()),
         action in reading(any::<u32>()),
-        xids in proptest::collection::btree_map(any::<u32>(), any::<u64>(), 0..5),
+        xids in reading(proptest::collection::btree_map(any::<u32>(), any::<u64>(), 0..5)),
     ) {
         let mut snapshot = gpulet_benches::snapshot(2, 2);
         state(&mut snapshot, 1).xids = xids;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::gpu::Gpu;
 use crate::locality::DriverLocality;
+use crate::reading::Reading;
 use crate::sample::Sample;
 use crate::snapshot::{CallStats, Condition, Driver, GpuState, NodeGpus, UnlistedGpu};
 
@@ -37,7 +38,7 @@ struct StoredGpu {
     sample: Option<Arc<Sample>>,
     age: Duration,
     took: Duration,
-    xids: BTreeMap<u32, u64>,
+    xids: Reading<BTreeMap<u32, u64>>,
 }
 
 impl NodeRecord {

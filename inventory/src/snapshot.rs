@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::gpu::Gpu;
 use crate::pci::PciAddress;
-use crate::reading::Answer;
+use crate::reading::{Answer, Reading};
 use crate::sample::Sample;
 use crate::topology::{LargestFreeSets, NodeTopology};
 use crate::word::Word;
@@ -142,8 +142,8 @@ pub struct GpuState {
     pub sampled: Instant,
     /// How long reading took, as seen from outside the worker.
     pub took: Duration,
-    /// XIDs by code since this process started.
-    pub xids: BTreeMap<u32, u64>,
+    /// XIDs by code since this process started, where the driver tells of them.
+    pub xids: Reading<BTreeMap<u32, u64>>,
 }
 
 /// A GPU that the driver counts and that has no name yet: it hung, was lost or refused before it told its UUID.

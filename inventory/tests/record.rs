@@ -298,7 +298,7 @@ impl Draw {
             sample: self.some(|draw| Arc::new(draw.sample())),
             sampled: now - Duration::from_nanos(self.below(1_000_000_000)),
             took: self.duration(),
-            xids: self.many(|draw| (draw.small(), draw.number())).into_iter().collect(),
+            xids: self.reading(|draw| draw.many(|draw| (draw.small(), draw.number())).into_iter().collect()),
         }
     }
 

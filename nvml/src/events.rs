@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use gpulet_inventory::gpu::GpuUuid;
 use gpulet_inventory::mig::{ComputeInstanceId, GpuInstanceId};
-use gpulet_inventory::reading::Cause;
+use gpulet_inventory::reading::{Answer, Cause, Reading};
 use tokio::sync::{broadcast, oneshot};
 use tracing::{debug, warn};
 
@@ -35,8 +35,29 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// How often a GPU is tried again that could not be listened to.
 const RETRY: Duration = Duration::from_secs(10);
 
-/// XIDs by GPU and code since this process started.
-pub(crate) type XidCounts = Mutex<BTreeMap<GpuUuid, BTreeMap<u32, u64>>>;
+/// What is known of XIDs, by GPU.
+pub(crate) type XidCounts = Mutex<BTreeMap<GpuUuid, Xids>>;
+
+/// What is known of one GPU's XIDs. A GPU is here from when it was first tried to listen to it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Xids {
+    /// By code, since this process started.
+    pub(crate) counts: BTreeMap<u32, u64>,
+    /// Why the driver does not tell of them now. A GPU that is lost has no more of them to tell of, and keeps those
+    /// that it had.
+    pub(crate) refused: Option<Answer>,
+}
+
+impl Xids {
+    /// As a reading of the GPU: counts that could be short are none.
+    pub(crate) fn reading(&self) -> Reading<BTreeMap<u32, u64>> {
+        match self.refused {
+            None => Reading::Supported(self.counts.clone()),
+            Some(answer) if code::is_unsupported(answer.cause) => Reading::Unsupported(answer),
+            Some(answer) => Reading::Failed(answer),
+        }
+    }
+}
 
 /// A GPU to listen to.
 #[derive(Debug)]
@@ -86,10 +107,10 @@ impl EventThread {
         let calls = Calls::new(Arc::clone(library), Arc::clone(&tracker), Arc::clone(stats));
         let (requests, receiver) = mpsc::channel();
         let turn = LONGEST_TURN.min(deadline / 4);
-        let listener =
-            Listener { calls, sinks, turn, gpus: Vec::new(), missing: Vec::new(), retried: Instant::now() };
-        let thread =
-            thread::Builder::new().name("gpu-events".into()).spawn(move || listener.run(&receiver))?;
+        let thread = thread::Builder::new().name("gpu-events".into()).spawn(move || {
+            // Made there, since a set stays on its thread.
+            Listener::new(calls, sinks, turn).run(&receiver)
+        })?;
         Ok(Self { requests, tracker, thread })
     }
 
@@ -123,6 +144,8 @@ struct Listener {
     calls: Calls,
     sinks: Sinks,
     turn: Duration,
+    /// What is waited on; absent where the driver gives none.
+    set: Result<EventSet, Answer>,
     gpus: Vec<Listen>,
     /// Those of `gpus` that the set does not have: lost, or refused.
     missing: Vec<usize>,
@@ -130,26 +153,25 @@ struct Listener {
 }
 
 impl Listener {
+    fn new(calls: Calls, sinks: Sinks, turn: Duration) -> Self {
+        let set = EventSet::new(&calls);
+        Self { calls, sinks, turn, set, gpus: Vec::new(), missing: Vec::new(), retried: Instant::now() }
+    }
+
     fn run(mut self, requests: &mpsc::Receiver<Request>) {
-        let Some(mut set) = self.new_set() else { return };
-        let mut renewed = false;
-        while self.take_requests(&set, requests) {
+        while self.take_requests(requests) {
+            let Ok(set) = &self.set else { continue };
             self.calls.begin();
             match set.wait(&self.calls, self.turn) {
                 Ok(raw) => self.tell(raw),
-                Err(Cause::Code(code::TIMEOUT)) => {
-                    renewed = false;
-                    self.retry_missing(&set);
-                }
-                Err(Cause::Code(code::GPU_IS_LOST)) if !renewed => {
-                    let Some(fresh) = self.renew(&set) else { return };
-                    set = fresh;
-                    renewed = true;
-                }
+                Err(Cause::Code(code::TIMEOUT)) => self.retry(),
                 Err(cause) => {
+                    if cause == Cause::Code(code::GPU_IS_LOST) && self.renew() {
+                        continue;
+                    }
                     debug!(call = symbol::EVENT_WAIT.name, %cause, "waiting for events failed");
                     match requests.recv_timeout(PAUSE) {
-                        Ok(request) => self.serve(&set, request),
+                        Ok(request) => self.serve(request),
                         Err(mpsc::RecvTimeoutError::Timeout) => {}
                         Err(mpsc::RecvTimeoutError::Disconnected) => return,
                     }
@@ -158,51 +180,52 @@ impl Listener {
         }
     }
 
-    fn new_set(&self) -> Option<EventSet> {
+    fn new_set(&self) -> Result<EventSet, Answer> {
         self.calls.begin();
-        let told = |cause: &Cause| {
-            warn!(call = symbol::EVENT_SET_CREATE.name, %cause, "no events from the driver: XIDs are not counted");
-        };
-        EventSet::new(&self.calls).inspect_err(told).ok()
+        EventSet::new(&self.calls)
     }
 
     /// One lost GPU in a set makes every wait on it fail: a set that lacks it takes its place. It listens before the
     /// old one is emptied, since an event that is told twice is better than one that is not told.
-    fn renew(&mut self, old: &EventSet) -> Option<EventSet> {
-        let fresh = self.new_set()?;
-        self.missing = (0..self.gpus.len()).collect();
-        self.register_missing(&fresh);
+    ///
+    /// Whether the new one lacks a GPU that the old one had, and so may do better.
+    fn renew(&mut self) -> bool {
+        let before: Vec<usize> = std::mem::replace(&mut self.missing, (0..self.gpus.len()).collect());
+        let fresh = self.new_set();
+        let old = std::mem::replace(&mut self.set, fresh);
+        self.register_missing();
         self.calls.begin();
-        while let Ok(raw) = old.wait(&self.calls, Duration::ZERO) {
+        while let Ok(Ok(raw)) = old.as_ref().map(|old| old.wait(&self.calls, Duration::ZERO)) {
             self.tell(raw);
         }
-        Some(fresh)
+        self.missing.iter().any(|at| !before.contains(at))
     }
 
-    /// Does what was asked for since; waits for the first GPU. Whether to go on.
-    fn take_requests(&mut self, set: &EventSet, requests: &mpsc::Receiver<Request>) -> bool {
-        while self.gpus.is_empty() {
+    /// Does what was asked for since; waits for the first GPU, and for the next request where there is nothing else to
+    /// wait for. Whether to go on.
+    fn take_requests(&mut self, requests: &mpsc::Receiver<Request>) -> bool {
+        while self.gpus.is_empty() || self.set.is_err() {
             match requests.recv() {
-                Ok(request) => self.serve(set, request),
+                Ok(request) => self.serve(request),
                 Err(mpsc::RecvError) => return false,
             }
         }
         loop {
             match requests.try_recv() {
-                Ok(request) => self.serve(set, request),
+                Ok(request) => self.serve(request),
                 Err(mpsc::TryRecvError::Empty) => return true,
                 Err(mpsc::TryRecvError::Disconnected) => return false,
             }
         }
     }
 
-    fn serve(&mut self, set: &EventSet, request: Request) {
+    fn serve(&mut self, request: Request) {
         // Whoever asked may wait no longer.
         match request {
             Request::Listen { gpus, done } => {
                 self.missing.extend(self.gpus.len()..self.gpus.len() + gpus.len());
                 self.gpus.extend(gpus);
-                self.register_missing(set);
+                self.register_missing();
                 let _ = done.send(());
             }
             Request::Count { reply } => {
@@ -210,21 +233,32 @@ impl Listener {
                 if let Ok(gpus) = self.calls.system(&symbol::COUNT) {
                     let _ = reply.send(gpus);
                 }
+                self.retry();
             }
         }
     }
 
-    /// A GPU that was lost may be back.
-    fn retry_missing(&mut self, set: &EventSet) {
-        if !self.missing.is_empty() && self.retried.elapsed() >= RETRY {
-            self.register_missing(set);
+    /// A GPU that was lost may be back, and a driver that had no set may have one.
+    fn retry(&mut self) {
+        if self.missing.is_empty() || self.retried.elapsed() < RETRY {
+            return;
         }
+        if self.set.as_ref().is_err_and(|answer| answer.cause != Cause::NoSymbol) {
+            self.set = self.new_set();
+        }
+        self.register_missing();
     }
 
-    fn register_missing(&mut self, set: &EventSet) {
+    fn register_missing(&mut self) {
         self.retried = Instant::now();
-        let (calls, gpus) = (&self.calls, &self.gpus);
-        self.missing.retain(|at| gpus.get(*at).is_some_and(|gpu| !register(calls, set, gpu)));
+        let Self { calls, gpus, set, sinks, .. } = self;
+        self.missing.retain(|at| {
+            let Some(gpu) = gpus.get(*at) else { return false };
+            let outcome = set.as_ref().map_err(|answer| *answer).and_then(|set| register(calls, set, gpu));
+            let registered = outcome.is_ok();
+            note(&mut lock(&sinks.xids), &gpu.uuid, outcome.and_then(|xids| xids));
+            !registered
+        });
     }
 
     fn tell(&self, raw: RawEvent) {
@@ -235,7 +269,8 @@ impl Listener {
         let event = device_event(&gpu.uuid, &raw);
         match event.kind {
             EventKind::Xid(xid) => {
-                *lock(&self.sinks.xids).entry(gpu.uuid.clone()).or_default().entry(xid).or_default() += 1;
+                let mut xids = lock(&self.sinks.xids);
+                *xids.entry(gpu.uuid.clone()).or_default().counts.entry(xid).or_default() += 1;
             }
             EventKind::MigConfigChange => {
                 gpu.mig_generation.fetch_add(1, Ordering::Release);
@@ -247,17 +282,42 @@ impl Listener {
     }
 }
 
-/// Whether the set has the GPU's events now.
-fn register(calls: &Calls, set: &EventSet, gpu: &Listen) -> bool {
+/// Adds the GPU's events to the set. Inside: whether XIDs are among them.
+fn register(calls: &Calls, set: &EventSet, gpu: &Listen) -> Result<Result<(), Answer>, Answer> {
     calls.begin();
     let known = calls.get(&symbol::EVENT_TYPES, gpu.device);
     // A driver that does not say which kinds it knows knows XIDs.
     let kinds = known.map_or(event::XID, |known| known & event::WANTED);
-    let registered = set.register(calls, gpu.device, kinds);
-    if let Err(cause) = registered {
-        debug!(gpu = %gpu.uuid, call = symbol::EVENT_REGISTER.name, %cause, "no events from this GPU for now");
+    if kinds != 0 {
+        set.register(calls, gpu.device, kinds)
+            .map_err(|cause| Answer { call: symbol::EVENT_REGISTER.name, cause })?;
     }
-    registered.is_ok()
+    let no_xids = Answer { call: symbol::EVENT_TYPES.name, cause: Cause::Blank };
+    Ok(if kinds & event::XID == 0 { Err(no_xids) } else { Ok(()) })
+}
+
+/// Notes whether the driver tells of the GPU's XIDs.
+fn note(xids: &mut BTreeMap<GpuUuid, Xids>, gpu: &GpuUuid, outcome: Result<(), Answer>) {
+    let known = xids.get(gpu).is_some_and(|xids| xids.refused.is_none());
+    let xids = xids.entry(gpu.clone()).or_default();
+    match outcome {
+        Ok(()) => xids.refused = None,
+        Err(Answer { call, cause }) if known && is_fatal_cause(cause) => {
+            debug!(%gpu, call, %cause, "no events from this GPU for now");
+        }
+        Err(answer) => {
+            if xids.refused != Some(answer) {
+                let Answer { call, cause } = answer;
+                warn!(%gpu, call, %cause, "the driver does not tell of this GPU's XIDs: they are not counted");
+            }
+            xids.refused = Some(answer);
+        }
+    }
+}
+
+/// Whether the GPU answers nothing at all for now.
+fn is_fatal_cause(cause: Cause) -> bool {
+    matches!(cause, Cause::Code(code) if code::is_fatal(code))
 }
 
 fn device_event(gpu: &GpuUuid, raw: &RawEvent) -> DeviceEvent {
@@ -276,5 +336,33 @@ fn device_event(gpu: &GpuUuid, raw: &RawEvent) -> DeviceEvent {
         kind,
         gpu_instance: plausible::id(raw.gpu_instance).map(GpuInstanceId),
         compute_instance: plausible::id(raw.compute_instance).map(ComputeInstanceId),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(code: u32) -> Answer {
+        Answer { call: symbol::EVENT_REGISTER.name, cause: Cause::Code(code) }
+    }
+
+    #[test]
+    fn a_gpu_that_is_lost_keeps_its_counts_and_one_that_is_refused_has_none() {
+        let gpu: GpuUuid = "GPU-00000000-0000-0000-0000-000000000001".parse().unwrap();
+        let mut all = BTreeMap::new();
+        let mut reading = |outcome| {
+            note(&mut all, &gpu, outcome);
+            all.entry(gpu.clone()).or_default().counts.insert(79, 1);
+            all[&gpu].reading()
+        };
+        let counted = Reading::Supported(BTreeMap::from([(79, 1)]));
+        let (lost, refused) = (answer(code::GPU_IS_LOST), answer(code::NOT_SUPPORTED));
+        assert_eq!(reading(Err(lost)), Reading::Failed(lost), "it was never listened to");
+        assert_eq!(reading(Ok(())), counted);
+        assert_eq!(reading(Err(lost)), counted);
+        assert_eq!(reading(Err(refused)), Reading::Unsupported(refused));
+        assert_eq!(reading(Err(lost)), Reading::Failed(lost));
+        assert_eq!(reading(Ok(())), counted);
     }
 }

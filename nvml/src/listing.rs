@@ -5,22 +5,23 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gpulet_inventory::gpu::GpuUuid;
-use gpulet_inventory::reading::{Answer, Cause};
+use gpulet_inventory::reading::{Answer, Cause, Reading};
 use gpulet_inventory::snapshot::{Condition, DownReason, GpuState, UnlistedGpu};
 
 use crate::code::{self, down_reason};
+use crate::events::Xids;
 use crate::member::{Seen, Status};
 use crate::raw::symbol;
 
-/// XIDs by GPU and code.
-pub(crate) type Xids = BTreeMap<GpuUuid, BTreeMap<u32, u64>>;
+/// What is known of XIDs, by GPU.
+type AllXids = BTreeMap<GpuUuid, Xids>;
 
 /// GPUs of an open driver, in its order. One that has not said what it is keeps the identity that its number had
 /// before, if no other has that now; one that is not known from before either is told of by [`unlisted`].
 pub(crate) fn of_epoch<'a>(
     seen: impl Iterator<Item = &'a Seen> + Clone,
     before: &[GpuState],
-    xids: &Xids,
+    xids: &AllXids,
     now: Instant,
 ) -> Vec<GpuState> {
     let taken =
@@ -40,7 +41,7 @@ pub(crate) fn of_epoch<'a>(
             Some(GpuState {
                 sampled: if sample.is_some() { seen.asked } else { last_heard.unwrap_or(now) },
                 took: seen.took,
-                xids: xids.get(&gpu.uuid).cloned().unwrap_or_default(),
+                xids: xids_of(xids, &gpu.uuid, Cause::TimedOut),
                 gpu: Arc::clone(gpu),
                 condition,
                 sample,
@@ -68,15 +69,21 @@ fn why_down(status: &Status) -> DownReason {
     }
 }
 
+/// The XIDs of a GPU. One that has not been listened to has none that could be counted, for this cause.
+fn xids_of(xids: &AllXids, gpu: &GpuUuid, cause: Cause) -> Reading<BTreeMap<u32, u64>> {
+    let unheard = Reading::Failed(Answer { call: symbol::EVENT_REGISTER.name, cause });
+    xids.get(gpu).map_or(unheard, Xids::reading)
+}
+
 /// The GPUs known from before, while the driver is not open.
-pub(crate) fn of_no_driver(before: &[GpuState], xids: &Xids) -> Vec<GpuState> {
+pub(crate) fn of_no_driver(before: &[GpuState], xids: &AllXids) -> Vec<GpuState> {
     let down = |state: &GpuState| GpuState {
         gpu: Arc::clone(&state.gpu),
         condition: Condition::Down(DownReason::DriverDown),
         sample: None,
         sampled: state.sampled,
         took: Duration::ZERO,
-        xids: xids.get(&state.gpu.uuid).cloned().unwrap_or_default(),
+        xids: xids_of(xids, &state.gpu.uuid, Cause::NotOpen),
     };
     before.iter().map(down).collect()
 }
@@ -164,10 +171,10 @@ mod tests {
         let now = Instant::now();
         let first =
             [seen(0, Some(gpu(0, 10)), refused(999), now), seen(1, Some(gpu(1, 11)), refused(999), now)];
-        let before = of_epoch(first.iter(), &[], &Xids::new(), now);
+        let before = of_epoch(first.iter(), &[], &AllXids::new(), now);
         let second =
             [seen(0, Some(gpu(0, 10)), refused(999), now), seen(1, None, refused(code::GPU_IS_LOST), now)];
-        let after = of_epoch(second.iter(), &before, &Xids::new(), now);
+        let after = of_epoch(second.iter(), &before, &AllXids::new(), now);
         assert_eq!(names(&after), [(0, Some("Failed")), (1, Some("Lost"))]);
         assert_eq!(after[1].gpu.uuid, before[1].gpu.uuid);
     }
@@ -177,10 +184,10 @@ mod tests {
         let now = Instant::now();
         let first =
             [seen(0, Some(gpu(0, 10)), refused(999), now), seen(1, Some(gpu(1, 11)), refused(999), now)];
-        let before = of_epoch(first.iter(), &[], &Xids::new(), now);
+        let before = of_epoch(first.iter(), &[], &AllXids::new(), now);
         // The driver numbers anew: what was 1 is 0 now, and the other one cannot be taken.
         let second = [seen(0, Some(gpu(0, 11)), refused(999), now), seen(1, None, refused(15), now)];
-        let after = of_epoch(second.iter(), &before, &Xids::new(), now);
+        let after = of_epoch(second.iter(), &before, &AllXids::new(), now);
         assert_eq!(names(&after), [(0, Some("Failed"))]);
         let unlisted = unlisted(second.iter(), &after);
         assert_eq!(
@@ -193,11 +200,12 @@ mod tests {
     fn gpus_of_a_driver_that_is_gone_stay_and_so_do_their_xids() {
         let now = Instant::now();
         let first = [seen(0, Some(gpu(0, 10)), stuck(), now)];
-        let xids = Xids::from([(gpu(0, 10).uuid.clone(), BTreeMap::from([(79, 1)]))]);
+        let heard = Xids { counts: BTreeMap::from([(79, 1)]), refused: None };
+        let xids = AllXids::from([(gpu(0, 10).uuid.clone(), heard)]);
         let before = of_epoch(first.iter(), &[], &xids, now);
         let after = of_no_driver(&before, &xids);
         assert_eq!(names(&after), [(0, Some("DriverDown"))]);
-        assert_eq!(after[0].xids, BTreeMap::from([(79, 1)]));
+        assert_eq!(after[0].xids, Reading::Supported(BTreeMap::from([(79, 1)])));
         assert_eq!(after[0].sampled, now);
     }
 }

@@ -5,11 +5,12 @@ mod support;
 
 use std::time::{Duration, Instant};
 
+use gpulet_inventory::reading::{Answer, Cause, Reading};
 use gpulet_inventory::snapshot::{Condition, DownReason, Driver, NodeGpus};
 use gpulet_nvml::event::EventKind;
-use gpulet_simulator::command::Command;
+use gpulet_simulator::command::{Command, Load};
 use gpulet_simulator::state::Effect;
-use support::{Rig, all_up, failures, sample, value};
+use support::{Rig, all_up, failures, sample, value, xid};
 
 fn up_without(gpus: &NodeGpus, lost: usize) -> bool {
     let up =
@@ -23,7 +24,7 @@ async fn one_gpu_lost_costs_that_gpu_only() {
     let mut events = rig.driver.events();
     let before = rig.tick().await;
     rig.command(Command::Lose { gpu: 3 });
-    let lost = rig.tick_until(|gpus| gpus.gpus[3].xids.get(&79) == Some(&1)).await;
+    let lost = rig.tick_until(|gpus| xid(&gpus.gpus[3], 79) == Some(1)).await;
     assert_eq!(lost.gpus.len(), 8);
     assert!(up_without(&lost, 3), "{:?}", lost.gpus[3].condition);
     assert!(matches!(lost.gpus[3].condition, Condition::Down(DownReason::Lost(_))));
@@ -37,7 +38,7 @@ async fn one_gpu_lost_costs_that_gpu_only() {
     assert!(up_without(&again, 3));
     rig.command(Command::Restore { gpu: 3 });
     let back = rig.tick_until(|gpus| all_up(gpus, 8)).await;
-    assert_eq!(back.gpus[3].xids.get(&79), Some(&1), "XIDs are counted on");
+    assert_eq!(xid(&back.gpus[3], 79), Some(1), "XIDs are counted on");
 }
 
 #[tokio::test]
@@ -103,10 +104,100 @@ async fn events_of_the_others_go_on_when_a_gpu_is_lost() {
     let rig = Rig::new("l40s-4x");
     rig.tick().await;
     rig.command(Command::Lose { gpu: 3 });
-    rig.tick_until(|gpus| gpus.gpus[3].xids.contains_key(&79)).await;
+    rig.tick_until(|gpus| xid(&gpus.gpus[3], 79).is_some()).await;
     for times in 1..=3 {
         rig.command(Command::Xid { gpu: 0, code: 31, times: 1, instance: None });
-        rig.tick_until(|gpus| gpus.gpus[0].xids.get(&31) == Some(&times)).await;
+        rig.tick_until(|gpus| xid(&gpus.gpus[0], 31) == Some(times)).await;
+    }
+}
+
+#[tokio::test]
+async fn events_of_the_others_go_on_when_a_second_gpu_is_lost_right_after_the_first() {
+    let rig = Rig::new("l40s-4x");
+    rig.tick().await;
+    let mut events = rig.driver.events();
+    let xid = |gpu, code| rig.command(Command::Xid { gpu, code, times: 1, instance: None });
+    for gpu in [3, 2] {
+        rig.command(Command::Lose { gpu });
+        assert_eq!(events.recv().await.unwrap().kind, EventKind::Xid(79));
+        // Only a set that lacks the lost GPU tells of this; it comes before any wait for events has timed out.
+        xid(0, 31);
+        assert_eq!(events.recv().await.unwrap().kind, EventKind::Xid(31));
+    }
+    let counted = rig.tick_until(|gpus| support::xid(&gpus.gpus[0], 31) == Some(2)).await;
+    let failed = failures(&counted, "nvmlEventSetWait_v2", "GPU_IS_LOST");
+    assert!((2..=4).contains(&failed), "one for each GPU and set: {failed}");
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    let later = rig.tick().await;
+    assert_eq!(failures(&later, "nvmlEventSetWait_v2", "GPU_IS_LOST"), failed, "it waits in peace");
+    assert_eq!([3, 2].map(|gpu: usize| support::xid(&later.gpus[gpu], 79)), [Some(1); 2]);
+}
+
+#[tokio::test]
+async fn a_driver_without_the_newer_wait_tells_of_xids_by_the_older() {
+    let rig = Rig::new("dgx-h100");
+    rig.change_driver("440.33.01");
+    let mut events = rig.driver.events();
+    let first = rig.tick().await;
+    assert_eq!(first.gpus[0].xids, Reading::Supported([].into()));
+    rig.command(Command::Xid { gpu: 0, code: 48, times: 2, instance: None });
+    let gpus = rig.tick_until(|gpus| xid(&gpus.gpus[0], 48) == Some(2)).await;
+    assert_eq!(failures(&gpus, "nvmlEventSetWait_v2", "NO_SYMBOL"), 0);
+    let event = events.recv().await.unwrap();
+    assert_eq!((event.kind, event.gpu_instance, event.compute_instance), (EventKind::Xid(48), None, None));
+}
+
+#[tokio::test]
+async fn xids_that_the_driver_does_not_tell_of_are_absent_and_not_none() {
+    let rig = Rig::new("l40s-4x");
+    let fault = rig.fault(Some(1), "nvmlDeviceRegisterEvents", Effect::Return(3));
+    let gpus = rig.tick().await;
+    assert!(all_up(&gpus, 4));
+    let refused = Answer { call: "nvmlDeviceRegisterEvents", cause: Cause::Code(3) };
+    assert_eq!(gpus.gpus[1].xids, Reading::Unsupported(refused));
+    assert_eq!(gpus.gpus[0].xids, Reading::Supported([].into()));
+    rig.clear(fault);
+    // Taken up again with the next opening at the latest.
+    rig.driver.quiesce(Duration::from_secs(20)).await.unwrap();
+    rig.driver.resume().await;
+    assert_eq!(rig.tick().await.gpus[1].xids, Reading::Supported([].into()));
+}
+
+#[tokio::test]
+async fn a_driver_that_makes_no_set_of_events_has_no_xids_and_still_counts_its_gpus() {
+    let rig = Rig::with("l40s-4x", |options| {
+        options.host_root = "/nonexistent".into();
+        options.deadline = Duration::from_secs(20);
+    });
+    rig.fault(None, "nvmlEventSetCreate", Effect::Return(3));
+    let gpus = rig.tick().await;
+    let refused = Answer { call: "nvmlEventSetCreate", cause: Cause::Code(3) };
+    assert!(gpus.gpus.iter().all(|gpu| gpu.xids == Reading::Unsupported(refused)), "{:?}", gpus.gpus[0].xids);
+    rig.command(Command::Load { gpu: None, load: Load::Idle });
+    rig.command(Command::Bind { gpu: 3, bound: false });
+    rig.tick_until(|gpus| all_up(gpus, 3)).await;
+}
+
+#[tokio::test]
+async fn a_driver_whose_events_cannot_be_waited_for_has_no_xids() {
+    let rig = Rig::with("l40s-4x", |options| {
+        let whole = options.library.take().unwrap();
+        let old = whole.with_file_name("libnvidia-ml.so.1.old");
+        let mut bytes = std::fs::read(whole).unwrap();
+        let symbol = b"\0nvmlEventSetWait";
+        let found = bytes.windows(symbol.len()).enumerate().filter(|(_, bytes)| bytes == symbol);
+        for at in found.map(|(at, _)| at).collect::<Vec<_>>() {
+            bytes[at + 1] = b'-';
+        }
+        std::fs::write(&old, bytes).unwrap();
+        options.library = Some(old);
+    });
+    for _ in 0..3 {
+        let gpus = rig.tick().await;
+        assert!(all_up(&gpus, 4));
+        let refused = Answer { call: "nvmlEventSetWait_v2", cause: Cause::NoSymbol };
+        assert!(gpus.gpus.iter().all(|gpu| gpu.xids == Reading::Unsupported(refused)));
+        assert_eq!(failures(&gpus, "nvmlEventSetWait_v2", "NO_SYMBOL"), 1);
     }
 }
 

@@ -10,7 +10,7 @@ use gpulet_inventory::reading::{Cause, Reading};
 use gpulet_nvml::event::EventKind;
 use gpulet_simulator::command::{Command, Hold};
 use gpulet_simulator::state::{Effect, ProcessKind};
-use support::{Rig, all_up, sample, unsupported, value};
+use support::{Rig, all_up, sample, unsupported, value, xid};
 
 const NODE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/nodes/mig.yaml");
 
@@ -92,7 +92,7 @@ async fn an_xid_says_which_instance_caused_it() {
     let instance = rig.node.state().gpus[0].mig.as_ref().unwrap().instances[0].clone();
     let at = (instance.id, instance.compute[0].id);
     rig.command(Command::Xid { gpu: 0, code: 43, times: 3, instance: Some(at) });
-    let gpus = rig.tick_until(|gpus| gpus.gpus[0].xids.get(&43) == Some(&3)).await;
+    let gpus = rig.tick_until(|gpus| xid(&gpus.gpus[0], 43) == Some(3)).await;
     let event = events.recv().await.unwrap();
     assert_eq!((event.gpu.clone(), event.kind), (gpus.gpus[0].gpu.uuid.clone(), EventKind::Xid(43)));
     assert_eq!(event.gpu_instance, Some(GpuInstanceId(at.0)));

@@ -77,8 +77,9 @@ fn unnamed<'a>(before: Option<&'a NodeGpus>, after: &'a NodeGpus) -> impl Iterat
 }
 
 fn xids<'a>(before: Option<&'a GpuState>, after: &'a GpuState) -> impl Iterator<Item = Transition> + 'a {
-    after.xids.iter().filter_map(move |(code, count)| {
-        let earlier = before.and_then(|before| before.xids.get(code)).copied().unwrap_or(0);
+    let earlier = before.and_then(|before| before.xids.value());
+    after.xids.value().into_iter().flatten().filter_map(move |(code, count)| {
+        let earlier = earlier.and_then(|xids| xids.get(code)).copied().unwrap_or(0);
         let times = count.saturating_sub(earlier);
         let (index, uuid) = (after.gpu.index, after.gpu.uuid.clone());
         (times > 0).then_some(Transition::Xid { index, uuid, code: *code, times })

@@ -62,9 +62,9 @@ pub(super) const FAMILIES: &[Family] = &[
         name: "gpulet_gpu_xid_errors",
         kind: Kind::Counter,
         unit: None,
-        help: "XID errors seen since this process started; codes that end or threaten a GPU's use start at 0.",
+        help: "XID errors seen since this process started; codes that end or threaten a GPU's use start at 0 once the driver tells of XIDs.",
         labels: &["xid"],
-        source: "nvmlEventSetWait_v2",
+        source: "nvmlEventSetWait_v2, or nvmlEventSetWait",
         sampler: Sampler::Gpu(xids),
     },
     Family {
@@ -119,11 +119,12 @@ fn remapped(_: &Gpu, sample: &Sample, series: &mut Series<'_>) {
 }
 
 fn xids(_: &Snapshot, state: &GpuState, series: &mut Series<'_>) {
+    let Some(xids) = series.given(&[], &state.xids) else { return };
     for code in DANGEROUS {
-        let times = state.xids.get(&code).copied().unwrap_or_default();
+        let times = xids.get(&code).copied().unwrap_or_default();
         series.point(&[Label::Number(code.into())], times.into());
     }
-    for (code, times) in state.xids.iter().filter(|(code, _)| !DANGEROUS.contains(code)) {
+    for (code, times) in xids.iter().filter(|(code, _)| !DANGEROUS.contains(code)) {
         series.point(&[Label::Number((*code).into())], (*times).into());
     }
 }

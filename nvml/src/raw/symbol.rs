@@ -144,5 +144,8 @@ symbols! {
     EVENT_REGISTER: unsafe extern "C" fn(Gpu, u64, sys::nvmlEventSet_t) -> Return = nvmlDeviceRegisterEvents;
     EVENT_WAIT: unsafe extern "C" fn(sys::nvmlEventSet_t, *mut sys::nvmlEventData_t, u32) -> Return =
         nvmlEventSetWait_v2, ordinary code::TIMEOUT;
+    /// What drivers before 450 have: it leaves out the MIG instances, at the end of the struct.
+    EVENT_WAIT_V1: unsafe extern "C" fn(sys::nvmlEventSet_t, *mut sys::nvmlEventData_t, u32) -> Return =
+        nvmlEventSetWait, ordinary code::TIMEOUT;
     EVENT_SET_FREE: unsafe extern "C" fn(sys::nvmlEventSet_t) -> Return = nvmlEventSetFree;
 }

@@ -138,3 +138,8 @@ pub(crate) fn open_files_below(dir: &Path) -> Vec<std::path::PathBuf> {
         .filter(|file| file.starts_with(&dir))
         .collect()
 }
+
+/// How often an XID was counted.
+pub(crate) fn xid(state: &GpuState, code: u32) -> Option<u64> {
+    state.xids.value()?.get(&code).copied()
+}

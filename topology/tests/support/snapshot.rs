@@ -45,7 +45,7 @@ fn state(index: u32, condition: Condition, sample: Option<Sample>) -> GpuState {
         sample: sample.map(Arc::new),
         sampled: Instant::now(),
         took: Duration::ZERO,
-        xids: BTreeMap::new(),
+        xids: Reading::Supported(BTreeMap::new()),
     }
 }
 

@@ -48,7 +48,7 @@ fn gpu(index: u32, condition: Condition, xids: &[(u32, u64)]) -> GpuState {
         sample: None,
         sampled: Instant::now(),
         took: Duration::ZERO,
-        xids: xids.iter().copied().collect(),
+        xids: Reading::Supported(xids.iter().copied().collect()),
     }
 }
 
