@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use gpulet_inventory::locality::DriverLocality;
 use gpulet_inventory::snapshot::{Driver, DriverDown, DriverInfo, GpuState, NodeGpus, UnlistedGpu};
+use tokio::sync::oneshot;
 use tracing::{debug, info};
 
 use crate::epoch::{Abandoned, Epoch, Release};
@@ -20,7 +21,7 @@ use crate::opening::Opening;
 use crate::read::locality::Peer;
 use crate::session::{Command, Event, Session};
 use crate::stats::Stats;
-use crate::{Classes, Options, QuiesceError, StuckCall, listing};
+use crate::{Classes, Options, StuckCall, listing};
 
 /// What a thread is in that is in no call just now.
 const BETWEEN: &str = "between two calls";
@@ -35,6 +36,8 @@ pub(crate) struct Node {
     opening: Option<Opening>,
     epoch: Option<Epoch>,
     abandoned: Vec<Abandoned>,
+    /// Whether someone is letting go of the driver. It is not sampled meanwhile.
+    leaving: bool,
     /// Why the driver is not open, while it is not.
     down: DriverDown,
     gpus: Vec<GpuState>,
@@ -57,6 +60,7 @@ impl Node {
             opening: None,
             epoch: None,
             abandoned: Vec::new(),
+            leaving: false,
             down,
             gpus: Vec::new(),
             unlisted: Vec::new(),
@@ -65,8 +69,19 @@ impl Node {
 
     /// One tick.
     pub(crate) async fn sample(&mut self, classes: Classes, now: Instant) -> NodeGpus {
+        self.forget_ended();
+        if !self.leaving {
+            self.advance(classes, now).await;
+        }
+        self.list(now);
+        let stuck = self.stuck_threads();
+        let calls = self.stats.snapshot(stuck);
+        NodeGpus { driver: self.driver(), gpus: self.gpus.clone(), unlisted: self.unlisted.clone(), calls }
+    }
+
+    /// Opens the driver and reads it, as is due.
+    async fn advance(&mut self, classes: Classes, now: Instant) {
         let end = self.end();
-        self.abandoned.retain(|thread| !thread.has_ended());
         let change = self.change(classes);
         let mut command = self.session.step(Event::Tick, now);
         if let Some(change) = change {
@@ -91,13 +106,6 @@ impl Node {
                 self.read(classes, now, end).await;
             }
         }
-        self.list(now);
-        NodeGpus {
-            driver: self.driver(),
-            gpus: self.gpus.clone(),
-            unlisted: self.unlisted.clone(),
-            calls: self.stats.snapshot(self.stuck_threads()),
-        }
     }
 
     /// Until when to wait for what is asked now: a little more than a deadline, so that a call that is made at once and
@@ -118,7 +126,9 @@ impl Node {
     pub(crate) async fn locality(&mut self) -> DriverLocality {
         let now = Instant::now();
         let (deadline, end) = (self.options.deadline, self.end());
-        let Some(epoch) = &mut self.epoch else { return DriverLocality::default() };
+        let Some(epoch) = self.epoch.as_mut().filter(|_| !self.leaving) else {
+            return DriverLocality::default();
+        };
         let peers: Vec<Peer> = epoch.members.iter().filter_map(|member| member.as_peer(deadline)).collect();
         for member in &mut epoch.members {
             let after = peers.iter().filter(|peer| peer.index > member.seen.index);
@@ -134,35 +144,40 @@ impl Node {
         locality::of_epoch(&listed.collect::<Vec<_>>())
     }
 
-    /// Lets go of everything, or says what prevents it.
-    pub(crate) async fn quiesce(&mut self, deadline: Duration) -> Result<(), QuiesceError> {
+    /// Begins to let go of the driver: from now on it is down.
+    pub(crate) fn begin_leaving(&mut self) {
+        self.leaving = true;
+    }
+
+    /// Takes the driver up again where it was left, after [`Node::begin_leaving`]. Once shut down it stays so.
+    pub(crate) fn stop_leaving(&mut self) {
+        self.leaving = false;
+    }
+
+    /// Takes what has come back in the meantime, without waiting. The calls that have not returned.
+    pub(crate) async fn still_running(&mut self) -> Vec<StuckCall> {
         let now = Instant::now();
-        let end = now + deadline;
-        self.finish_opening(now, end).await;
+        self.forget_ended();
+        self.finish_opening(now, now).await;
         if let Some(epoch) = &mut self.epoch {
             for member in &mut epoch.members {
-                member.wait(self.options.deadline, end).await;
-                member.wait_locality(self.options.deadline, end).await;
+                member.wait(self.options.deadline, now).await;
+                member.wait_locality(self.options.deadline, now).await;
             }
         }
-        self.abandoned.retain(|thread| !thread.has_ended());
-        let stuck = self.stuck_calls();
-        if !stuck.is_empty() {
-            return Err(QuiesceError::Stuck { calls: stuck });
-        }
-        self.session.step(Event::Quiesced, now);
+        self.stuck_calls()
+    }
+
+    /// Starts to shut the library down, when no call is running any more; [`Node::still_running`] tells when it is over.
+    pub(crate) fn shut_down(&mut self) {
+        self.session.step(Event::Quiesced, Instant::now());
         self.down = DriverDown {
             reason: "Quiesced",
             message: "gpulet has let go of the driver on request".into(),
             remedy: "gpulet resume".into(),
         };
-        self.release(Instant::now() + deadline).await;
-        let stuck = self.stuck_calls();
-        if stuck.is_empty() {
-            return Ok(());
-        }
-        self.session.step(Event::Resumed, now);
-        Err(QuiesceError::Stuck { calls: stuck })
+        // Its end is seen by the thread's.
+        let _ = self.let_go();
     }
 
     /// Allows opening again.
@@ -251,7 +266,7 @@ impl Node {
     /// Puts the list of GPUs together.
     fn list(&mut self, now: Instant) {
         let xids = crate::lock::lock(&self.sinks.xids).clone();
-        (self.gpus, self.unlisted) = match &self.epoch {
+        (self.gpus, self.unlisted) = match self.open() {
             Some(epoch) => {
                 let seen = epoch.members.iter().map(|member| &member.seen);
                 let listed = listing::of_epoch(seen.clone(), &self.gpus, &xids, now);
@@ -263,27 +278,47 @@ impl Node {
     }
 
     fn driver(&self) -> Driver {
-        match &self.epoch {
+        match self.open() {
             Some(epoch) => Driver::Up(epoch.info.clone()),
+            None if self.leaving => Driver::Down(DriverDown {
+                reason: "Quiescing",
+                message: "gpulet is letting go of the driver on request".into(),
+                remedy: "none needed: it waits for calls to return and for the library to shut down".into(),
+            }),
             None => Driver::Down(self.down.clone()),
         }
     }
 
+    /// The driver while it is open and is to stay so.
+    fn open(&self) -> Option<&Epoch> {
+        self.epoch.as_ref().filter(|_| !self.leaving)
+    }
+
     async fn release(&mut self, end: Instant) {
-        let Some(epoch) = self.epoch.take() else { return };
-        let Release { busy, closer } = epoch.release();
-        self.abandoned.extend(busy);
-        let Some((thread, ended)) = closer else { return };
-        // On the list before it is waited for, in case that whoever waits is dropped meanwhile.
-        self.abandoned.push(thread);
+        let Some(ended) = self.let_go() else { return };
         let until = tokio::time::Instant::from_std(end);
         if matches!(tokio::time::timeout_at(until, ended).await, Ok(Ok(()))) {
             self.abandoned.pop();
         }
     }
 
+    /// Leaves the epoch to threads that end it, which are on the list until they have. What resolves when the library
+    /// is shut down.
+    fn let_go(&mut self) -> Option<oneshot::Receiver<()>> {
+        let Release { busy, closer } = self.epoch.take()?.release();
+        self.abandoned.extend(busy);
+        let (thread, ended) = closer?;
+        self.abandoned.push(thread);
+        Some(ended)
+    }
+
+    fn forget_ended(&mut self) {
+        self.abandoned.retain(|thread| !thread.has_ended());
+    }
+
     /// Threads whose call has not returned in time, of all epochs.
-    fn stuck_threads(&self) -> usize {
+    pub(crate) fn stuck_threads(&mut self) -> usize {
+        self.forget_ended();
         let deadline = self.options.deadline;
         let opening = self.opening.as_ref().and_then(|opening| opening.overdue(deadline));
         let events = self.epoch.as_ref().and_then(|epoch| epoch.stuck_events(deadline));

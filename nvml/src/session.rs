@@ -105,9 +105,8 @@ impl Session {
             (Phase::Open { reopen_after }, Event::Gone) if now >= reopen_after => {
                 (Phase::Opening, Command::Reopen)
             }
-            (Phase::Closed | Phase::Waiting { .. } | Phase::Open { .. }, Event::Quiesced) => {
-                (Phase::Quiesced, Command::Nothing)
-            }
+            // Whoever lets go of it has seen to it that no thread opens it any more.
+            (_, Event::Quiesced) => (Phase::Quiesced, Command::Nothing),
             (Phase::Quiesced, Event::Resumed) => {
                 self.backoff = FIRST_BACKOFF;
                 (Phase::Closed, Command::Nothing)

@@ -49,7 +49,7 @@ fn every_transition() {
                 (failed, Nothing),
                 (Opening, Nothing),
                 (Opening, Nothing),
-                (Opening, Nothing),
+                (Quiesced, Nothing),
                 (Opening, Nothing),
             ],
         ),

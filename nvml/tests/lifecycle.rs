@@ -129,6 +129,67 @@ async fn quiesce_refuses_while_a_call_is_stuck_and_names_it() {
 }
 
 #[tokio::test]
+async fn samples_do_not_wait_for_quiesce_and_say_that_it_goes_on() {
+    let rig = Rig::with_deadline("l40s-4x", Duration::from_secs(1));
+    rig.tick_until(|gpus| all_up(gpus, 4)).await;
+    let fault = rig.fault(Some(1), "nvmlDeviceGetPowerUsage", Effect::Block);
+    rig.tick_until(|gpus| is_unresponsive(&gpus.gpus[1], "nvmlDeviceGetPowerUsage")).await;
+    let driver = rig.driver.clone();
+    let quiesce = tokio::spawn(async move { driver.quiesce(PATIENCE).await });
+    rig.tick_until(|gpus| gpus.driver.down_reason() == Some("Quiescing")).await;
+    let start = Instant::now();
+    for _ in 0..10 {
+        let gpus = rig.tick().await;
+        assert_eq!(gpus.driver.down_reason(), Some("Quiescing"));
+        assert!(all_driver_down(&gpus, 4));
+        assert_eq!(rig.driver.locality().await.gpus.len(), 0);
+    }
+    assert!(start.elapsed() < PATIENCE / 4, "{:?}", start.elapsed());
+    assert_eq!(rig.driver.stuck_threads().await, 1);
+    assert!(!quiesce.is_finished());
+    rig.clear(fault);
+    quiesce.await.unwrap().unwrap();
+    assert_eq!(rig.tick().await.driver.down_reason(), Some("Quiesced"));
+    assert_eq!(rig.driver.stuck_threads().await, 0);
+    rig.driver.resume().await;
+    assert!(all_up(&rig.tick().await, 4));
+}
+
+#[tokio::test]
+async fn a_quiesce_that_is_dropped_while_it_waits_changes_nothing() {
+    let rig = Rig::with_deadline("l40s-4x", Duration::from_secs(1));
+    rig.tick_until(|gpus| all_up(gpus, 4)).await;
+    let fault = rig.fault(Some(1), "nvmlDeviceGetPowerUsage", Effect::Block);
+    rig.tick_until(|gpus| is_unresponsive(&gpus.gpus[1], "nvmlDeviceGetPowerUsage")).await;
+    let begun = tokio::time::timeout(Duration::from_millis(50), rig.driver.quiesce(PATIENCE)).await;
+    assert!(begun.is_err(), "it waits: {begun:?}");
+    let gpus = rig.tick().await;
+    assert_eq!((version(&gpus).1, gpus.gpus[0].condition.down_reason()), (1, None));
+    rig.clear(fault);
+    rig.tick_until(|gpus| all_up(gpus, 4)).await;
+}
+
+#[tokio::test]
+async fn quiesce_waits_for_a_call_of_another_opening_and_for_a_shutdown_that_hangs() {
+    let rig = Rig::with_deadline("l40s-4x", Duration::from_secs(1));
+    rig.tick_until(|gpus| all_up(gpus, 4)).await;
+    let fault = rig.fault(None, "nvmlShutdown", Effect::Block);
+    let error = rig.driver.quiesce(Duration::from_millis(300)).await.unwrap_err();
+    let QuiesceError::Stuck { calls } = &error;
+    assert_eq!((calls.len(), calls[0].call, &calls[0].gpu), (1, "nvmlShutdown", &None), "{error}");
+    assert_eq!(rig.driver.stuck_threads().await, 1);
+    // It was let go of, and is opened again.
+    let again = rig.tick_until(|gpus| all_up(gpus, 4)).await;
+    assert_eq!(version(&again).1, 2);
+    let driver = rig.driver.clone();
+    let quiesce = tokio::spawn(async move { driver.quiesce(PATIENCE).await });
+    rig.tick_until(|gpus| gpus.driver.down_reason() == Some("Quiescing")).await;
+    rig.clear(fault);
+    quiesce.await.unwrap().unwrap();
+    assert_eq!(open_files_below(&rig.node.host_root().join("dev")), Vec::<std::path::PathBuf>::new());
+}
+
+#[tokio::test]
 async fn opening_that_hangs_is_told_and_ends_by_itself() {
     let rig = Rig::with_deadline("l40s-4x", Duration::from_millis(500));
     let fault = rig.fault(None, "nvmlInitWithFlags", Effect::Block);
