@@ -87,6 +87,10 @@ fn too_little_room_is_refused() {
     let mut count = 0;
     assert_eq!(call!(nvml, nvmlDeviceGetComputeRunningProcesses_v3(busy, &raw mut count, null_mut())), 7);
     assert_eq!(count, 1);
+    let pid = test.node.state().gpus[A100 as usize].processes[0].pid;
+    assert_eq!(call!(nvml, nvmlSystemGetProcessName(pid, name.as_mut_ptr(), 0)), 2);
+    assert_eq!(call!(nvml, nvmlSystemGetProcessName(pid, name.as_mut_ptr(), 5)), 0);
+    assert_eq!(name[..5].iter().map(|c| *c as u8).collect::<Vec<u8>>(), b"/usr\0", "cut, not refused");
     let mut words = [0; 2];
     assert_eq!(call!(nvml, nvmlDeviceGetCpuAffinity(gpu, 0, words.as_mut_ptr())), 2);
     assert_eq!(call!(nvml, nvmlDeviceGetCpuAffinity(gpu, 2, words.as_mut_ptr())), 0);

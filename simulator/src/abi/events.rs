@@ -98,6 +98,15 @@ pub(super) fn register(gpu: &Gpu<'_>, types: c_ulonglong, set: nvmlEventSet_t) -
     Ok(())
 }
 
+/// The next event of a set, for a caller that has a place for it.
+fn next(node: &Node, set: nvmlEventSet_t, data: &Out<nvmlEventData_t>, timeout_ms: c_uint) -> Answer<Event> {
+    let number = number(&node.session, set)?;
+    if data.is_null() {
+        return Err(INVALID_ARGUMENT);
+    }
+    wait(&node.session, number, Duration::from_millis(timeout_ms.into()))
+}
+
 /// Waits for the next event. Instance ids are told to those only who may see them.
 pub(super) fn wait_v2(
     node: &Node,
@@ -105,11 +114,7 @@ pub(super) fn wait_v2(
     data: Out<nvmlEventData_t>,
     timeout_ms: c_uint,
 ) -> Answer {
-    let number = number(&node.session, set)?;
-    if data.is_null() {
-        return Err(INVALID_ARGUMENT);
-    }
-    let event = wait(&node.session, number, Duration::from_millis(timeout_ms.into()))?;
+    let event = next(node, set, &data, timeout_ms)?;
     let (gi, ci) = match node.require_permission() {
         Ok(()) => (event.gpu_instance, event.compute_instance),
         Err(_) => (u32::MAX, u32::MAX),
@@ -137,11 +142,7 @@ pub(super) fn wait_v1(
     data: Out<nvmlEventData_t>,
     timeout_ms: c_uint,
 ) -> Answer {
-    let number = number(&node.session, set)?;
-    if data.is_null() {
-        return Err(INVALID_ARGUMENT);
-    }
-    let event = wait(&node.session, number, Duration::from_millis(timeout_ms.into()))?;
+    let event = next(node, set, &data, timeout_ms)?;
     data.cast().set(EventDataV1 {
         device: node.handle(Object::Gpu(event.gpu)).pointer(),
         kind: event.kind,

@@ -55,6 +55,9 @@ pub(super) fn driver_branch(
 }
 
 pub(super) fn process_name(node: &Node, pid: c_uint, name: Text, length: c_uint) -> Answer {
+    if length == 0 {
+        return Err(code::INVALID_ARGUMENT);
+    }
     let mut processes = node.state.gpus.iter().flat_map(|gpu| &gpu.processes);
     let process = processes.find(|process| process.pid == pid).ok_or(NOT_FOUND)?;
     // The driver cuts a long name rather than refuse it.
