@@ -49,27 +49,30 @@ fields! {
     PCIE_TRANSMITTED = NVML_FI_DEV_PCIE_COUNT_TX_BYTES, 197;
     PCIE_RECEIVED = NVML_FI_DEV_PCIE_COUNT_RX_BYTES, 198;
     RECOVERY_ACTION = NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, 230;
-    HELD_SW_THERMAL_BEFORE_580_82 = NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN, 251;
-    HELD_HW_THERMAL_BEFORE_580_82 = NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN, 252;
-    HELD_HW_POWER_BRAKE_BEFORE_580_82 = NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN, 253;
+    HELD_SW_THERMAL_FROM_575 = NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN, 251;
+    HELD_HW_THERMAL_FROM_575 = NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN, 252;
+    HELD_HW_POWER_BRAKE_FROM_575 = NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN, 253;
     HELD_SW_THERMAL = NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN, 269;
     HELD_HW_THERMAL = NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN, 270;
     HELD_HW_POWER_BRAKE = NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN, 271;
 }
 
-/// The numbers of the fields that were renumbered in driver 580.82: software thermal, hardware thermal, hardware
-/// power brake. A version that does not parse is taken for a new one.
+/// The fields for software thermal, hardware thermal and hardware power brake. Drivers from 575 have them, and those from
+/// 580.82 under other numbers; drivers before 575 do not know the later numbers, and the earlier ones meant power
+/// smoothing in 570 (source: the headers of the CUDA toolkits 12.6 to 13.0). A version that does not parse is taken for
+/// a new one.
 pub(crate) fn held_by_driver(version: &str) -> [Field; 3] {
-    if is_before_580_82(version) {
-        [HELD_SW_THERMAL_BEFORE_580_82, HELD_HW_THERMAL_BEFORE_580_82, HELD_HW_POWER_BRAKE_BEFORE_580_82]
+    if is_575_to_580_82(version) {
+        [HELD_SW_THERMAL_FROM_575, HELD_HW_THERMAL_FROM_575, HELD_HW_POWER_BRAKE_FROM_575]
     } else {
         [HELD_SW_THERMAL, HELD_HW_THERMAL, HELD_HW_POWER_BRAKE]
     }
 }
 
-fn is_before_580_82(version: &str) -> bool {
+fn is_575_to_580_82(version: &str) -> bool {
     let mut parts = version.split('.').map_while(|part| part.parse::<u32>().ok());
-    parts.next().is_some_and(|major| (major, parts.next().unwrap_or(0)) < (580, 82))
+    let number = parts.next().map(|major| (major, parts.next().unwrap_or(0)));
+    number.is_some_and(|number| ((575, 0)..(580, 82)).contains(&number))
 }
 
 /// Fields to be read together.
@@ -162,17 +165,17 @@ mod tests {
 
     #[test]
     fn renumbered_fields_follow_the_driver() {
-        for old in ["535.183.01", "580.65.06", "580.81", "580"] {
+        for old in ["575.51.03", "580.65.06", "580.81", "580"] {
             assert_eq!(held_by_driver(old).map(|field| field.id), [251, 252, 253], "{old}");
         }
-        for new in ["580.82.07", "580.105.08", "590.1", "610", "unreadable"] {
+        for new in ["535.183.01", "570.133.20", "580.82.07", "580.105.08", "590.1", "610", "unreadable"] {
             assert_eq!(held_by_driver(new).map(|field| field.id), [269, 270, 271], "{new}");
         }
     }
 
     #[test]
     fn a_renumbered_field_keeps_its_name() {
-        for (old, new) in held_by_driver("570.1").into_iter().zip(held_by_driver("590.1")) {
+        for (old, new) in held_by_driver("575.1").into_iter().zip(held_by_driver("590.1")) {
             assert_eq!(old.name, new.name);
         }
     }
