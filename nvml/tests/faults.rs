@@ -197,7 +197,7 @@ async fn a_driver_whose_events_cannot_be_waited_for_has_no_xids() {
         assert!(all_up(&gpus, 4));
         let refused = Answer { call: "nvmlEventSetWait_v2", cause: Cause::NoSymbol };
         assert!(gpus.gpus.iter().all(|gpu| gpu.xids == Reading::Unsupported(refused)));
-        assert_eq!(failures(&gpus, "nvmlEventSetWait_v2", "NO_SYMBOL"), 1);
+        assert!(failures(&gpus, "nvmlEventSetWait_v2", "NO_SYMBOL") <= 1, "not once a tick");
     }
 }
 
