@@ -35,7 +35,7 @@ pub(crate) enum Value {
 pub(crate) struct Key {
     /// Its line, from 1.
     pub(crate) line: u64,
-    /// What stands there. Where that is no text, it is written as one: no name that is known looks like it.
+    /// What is written there; `null` where nothing is.
     pub(crate) name: String,
 }
 
@@ -63,16 +63,9 @@ impl<'de> Deserialize<'de> for Node {
 
 impl<'de> Deserialize<'de> for Key {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Node { line, value } = Node::deserialize(deserializer)?;
-        let name = match value {
-            Value::Text(text) => text,
-            Value::Null => "null".to_owned(),
-            Value::Bool(value) => value.to_string(),
-            Value::Integer(value) => value.to_string(),
-            Value::Float(value) => value.to_string(),
-            Value::List(_) | Value::Map(_) => value.describe(),
-        };
-        Ok(Self { line, name })
+        let spanned = Spanned::<Option<String>>::deserialize(deserializer)?;
+        let name = spanned.value.unwrap_or_else(|| "null".to_owned());
+        Ok(Self { line: spanned.referenced.line(), name })
     }
 }
 
