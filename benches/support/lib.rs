@@ -72,7 +72,7 @@ fn driver() -> Driver {
 
 fn calls() -> CallStats {
     let failed = BTreeMap::from([("nvmlDeviceGetPowerUsage", BTreeMap::from([("TIMEOUT", 2)]))]);
-    CallStats { made: 123_456, failed, stuck_threads: 0, opens: 1 }
+    CallStats { made: 123_456, failed, unsupported: 96, stuck_threads: 0, opens: 1 }
 }
 
 fn process() -> ProcessStats {
@@ -254,7 +254,7 @@ fn nvlink(index: u32, link: u32) -> NvLink {
     NvLink {
         link,
         active: true,
-        version: Supported(4),
+        version: Supported(6),
         remote_kind: Supported(RemoteKind::Switch),
         remote_pci: Supported(PciAddress { domain: 0, bus: 0x05, device: 0, function: 0 }),
         transmitted_bytes: Supported(bytes),

@@ -1,5 +1,7 @@
 //! NVLink.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::pci::PciAddress;
@@ -20,6 +22,9 @@ pub enum RemoteKind {
 }
 
 impl RemoteKind {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Gpu, Self::Npu, Self::Switch, Self::Unknown];
+
     /// The word for labels.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -31,6 +36,26 @@ impl RemoteKind {
     }
 }
 
+/// The driver's number of an NVLink version (source: `nvmlNvlinkVersion_t`), shown as people know it: 6 is `4.0`.
+/// A number that is newer than this program is shown as such: `raw-8`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NvLinkVersion(pub u32);
+
+impl fmt::Display for NvLinkVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            1 => "1.0",
+            2 => "2.0",
+            3 => "2.2",
+            4 => "3.0",
+            5 => "3.1",
+            6 => "4.0",
+            7 => "5.0",
+            other => return write!(f, "raw-{other}"),
+        })
+    }
+}
+
 /// One NVLink of one GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NvLink {
@@ -38,7 +63,7 @@ pub struct NvLink {
     pub link: u32,
     /// Whether it is up.
     pub active: bool,
-    /// NVLink generation; the driver does not answer it for every link that is down.
+    /// The driver's number of the NVLink version ([`NvLinkVersion`]); the driver does not answer it for every link that is down.
     pub version: Reading<u32>,
     /// What is at the other end.
     pub remote_kind: Reading<RemoteKind>,
@@ -48,4 +73,15 @@ pub struct NvLink {
     pub transmitted_bytes: Reading<u64>,
     /// Bytes received since the driver was loaded.
     pub received_bytes: Reading<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_shown_as_people_know_them() {
+        let shown: Vec<String> = (0..=8).map(|number| NvLinkVersion(number).to_string()).collect();
+        assert_eq!(shown, ["raw-0", "1.0", "2.0", "2.2", "3.0", "3.1", "4.0", "5.0", "raw-8"]);
+    }
 }

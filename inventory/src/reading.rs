@@ -95,6 +95,11 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// The words of [`Cause::reason`] for codes that the driver returns.
+    pub fn code_names() -> impl Iterator<Item = Word> {
+        CODES.into_iter().map(|(_, name)| name).chain([OTHER_CODE])
+    }
+
     /// The stable word for metric labels and events. Unknown codes share one word, so that a label's values
     /// stay bounded.
     pub fn reason(self) -> &'static str {
@@ -120,41 +125,45 @@ impl fmt::Display for Cause {
 }
 
 /// The names of `nvmlReturn_t`, without their prefix (source: `nvml.h`, enum `nvmlReturn_enum`).
-fn code_name(code: u32) -> &'static str {
-    match code {
-        1 => "UNINITIALIZED",
-        2 => "INVALID_ARGUMENT",
-        3 => "NOT_SUPPORTED",
-        4 => "NO_PERMISSION",
-        5 => "ALREADY_INITIALIZED",
-        6 => "NOT_FOUND",
-        7 => "INSUFFICIENT_SIZE",
-        8 => "INSUFFICIENT_POWER",
-        9 => "DRIVER_NOT_LOADED",
-        10 => "TIMEOUT",
-        11 => "IRQ_ISSUE",
-        12 => "LIBRARY_NOT_FOUND",
-        13 => "FUNCTION_NOT_FOUND",
-        14 => "CORRUPTED_INFOROM",
-        15 => "GPU_IS_LOST",
-        16 => "RESET_REQUIRED",
-        17 => "OPERATING_SYSTEM",
-        18 => "LIB_RM_VERSION_MISMATCH",
-        19 => "IN_USE",
-        20 => "MEMORY",
-        21 => "NO_DATA",
-        22 => "VGPU_ECC_NOT_SUPPORTED",
-        23 => "INSUFFICIENT_RESOURCES",
-        24 => "FREQ_NOT_SUPPORTED",
-        25 => "ARGUMENT_VERSION_MISMATCH",
-        26 => "DEPRECATED",
-        27 => "NOT_READY",
-        28 => "GPU_NOT_FOUND",
-        29 => "INVALID_STATE",
-        30 => "RESET_TYPE_NOT_SUPPORTED",
-        999 => "UNKNOWN",
-        _ => "OTHER",
-    }
+const CODES: [(u32, Word); 31] = [
+    (1, "UNINITIALIZED"),
+    (2, "INVALID_ARGUMENT"),
+    (3, "NOT_SUPPORTED"),
+    (4, "NO_PERMISSION"),
+    (5, "ALREADY_INITIALIZED"),
+    (6, "NOT_FOUND"),
+    (7, "INSUFFICIENT_SIZE"),
+    (8, "INSUFFICIENT_POWER"),
+    (9, "DRIVER_NOT_LOADED"),
+    (10, "TIMEOUT"),
+    (11, "IRQ_ISSUE"),
+    (12, "LIBRARY_NOT_FOUND"),
+    (13, "FUNCTION_NOT_FOUND"),
+    (14, "CORRUPTED_INFOROM"),
+    (15, "GPU_IS_LOST"),
+    (16, "RESET_REQUIRED"),
+    (17, "OPERATING_SYSTEM"),
+    (18, "LIB_RM_VERSION_MISMATCH"),
+    (19, "IN_USE"),
+    (20, "MEMORY"),
+    (21, "NO_DATA"),
+    (22, "VGPU_ECC_NOT_SUPPORTED"),
+    (23, "INSUFFICIENT_RESOURCES"),
+    (24, "FREQ_NOT_SUPPORTED"),
+    (25, "ARGUMENT_VERSION_MISMATCH"),
+    (26, "DEPRECATED"),
+    (27, "NOT_READY"),
+    (28, "GPU_NOT_FOUND"),
+    (29, "INVALID_STATE"),
+    (30, "RESET_TYPE_NOT_SUPPORTED"),
+    (999, "UNKNOWN"),
+];
+
+/// For a code that is newer than this program.
+const OTHER_CODE: Word = "OTHER";
+
+fn code_name(code: u32) -> Word {
+    CODES.iter().find(|(known, _)| *known == code).map_or(OTHER_CODE, |(_, name)| name)
 }
 
 #[cfg(test)]

@@ -66,15 +66,30 @@ pub struct NodeGpus {
     pub calls: CallStats,
 }
 
+impl NodeGpus {
+    /// Why a GPU in this condition is down, in one stable word; absent while it is up. A GPU of a driver that is down
+    /// has the driver's reason.
+    pub fn down_reason(&self, condition: Condition) -> Option<&'static str> {
+        match condition {
+            Condition::Down(DownReason::DriverDown) => {
+                Some(self.driver.down_reason().unwrap_or(DownReason::DriverDown.reason()))
+            }
+            other => other.down_reason(),
+        }
+    }
+}
+
 /// What the calls to the driver came to since this process started.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallStats {
     /// Calls made.
     pub made: u64,
-    /// Calls that did not succeed, by symbol and then by reason ([`crate::reading::Cause::reason`]). What a GPU does
-    /// not support is counted once, for it is not asked again.
+    /// Calls that failed, by symbol and then by reason ([`crate::reading::Cause::reason`]).
     #[serde(deserialize_with = "crate::word::deserialize_counts")]
     pub failed: BTreeMap<Word, BTreeMap<Word, u64>>,
+    /// Calls, and fields of calls, that this driver or a GPU does not have. That is no failure: what there is cannot be
+    /// known without asking, and what there is not is asked for once in a long time.
+    pub unsupported: u64,
     /// Threads that are stuck in a call now.
     pub stuck_threads: u64,
     /// How often the driver was opened.
@@ -126,6 +141,28 @@ pub struct DriverDown {
     pub message: String,
     /// What a person can do about it.
     pub remedy: String,
+}
+
+impl DriverDown {
+    /// Every word that [`DriverDown::reason`] can be.
+    pub const REASONS: [Word; 13] = [
+        "LibraryNotFound",
+        "LibraryUnusable",
+        "DriverNotLoaded",
+        "NoPermission",
+        "VersionMismatch",
+        "Unknown",
+        "Unresponsive",
+        "TooManyStuckThreads",
+        "NoThread",
+        "NotOpen",
+        "Quiescing",
+        Self::QUIESCED,
+        "NotRecorded",
+    ];
+
+    /// It was let go of on request, which is no fault.
+    pub const QUIESCED: Word = "Quiesced";
 }
 
 /// One GPU and the last that was read from it.
@@ -201,6 +238,10 @@ pub enum DownReason {
 }
 
 impl DownReason {
+    /// Every word that [`DownReason::reason`] can be, but for that of a driver that is down, which has its own
+    /// ([`NodeGpus::down_reason`]).
+    pub const REASONS: [Word; 4] = ["Lost", "ResetRequired", "Unresponsive", "Failed"];
+
     /// The call that hangs or was refused; absent while the driver is not open.
     pub fn call(self) -> Option<&'static str> {
         match self {

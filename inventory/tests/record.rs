@@ -334,7 +334,7 @@ impl Draw {
 
     fn record(&mut self, now: Instant) -> NodeRecord {
         let failed = self.many(|draw| {
-            let reasons = draw.many(|draw| (draw.one_of(["NOT_SUPPORTED", "NO_SYMBOL"]), draw.number()));
+            let reasons = draw.many(|draw| (draw.one_of(["TIMEOUT", "UNKNOWN"]), draw.number()));
             (draw.one_of(CALLS), reasons.into_iter().collect::<BTreeMap<_, _>>())
         });
         let gpus = NodeGpus {
@@ -348,6 +348,7 @@ impl Draw {
             calls: CallStats {
                 made: self.number(),
                 failed: failed.into_iter().collect(),
+                unsupported: self.number(),
                 stuck_threads: self.number(),
                 opens: self.number(),
             },

@@ -424,6 +424,18 @@ mod tests {
         assert_eq!(reason(code::LIB_RM_VERSION_MISMATCH), "VersionMismatch");
         assert_eq!(reason(code::LIBRARY_NOT_FOUND), "LibraryUnusable");
         assert_eq!(reason(999), "Unknown");
+        for code in 1..=30 {
+            assert!(DriverDown::REASONS.contains(&reason(code)), "{code}");
+        }
+        let others = [
+            OpenError::LibraryNotFound { tried: Vec::new() },
+            OpenError::Unresponsive { call: "", seconds: 0 },
+            OpenError::TooManyStuckThreads { stuck: 0 },
+            OpenError::NoThread { why: String::new() },
+        ];
+        for error in others {
+            assert!(DriverDown::REASONS.contains(&error.reason()), "{error:?}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use gpulet_inventory::reading::Cause;
 use gpulet_inventory::snapshot::CallStats;
 
+use crate::code::is_unsupported;
 use crate::lock::lock;
 
 /// Counters of this process, over all times that the driver was opened.
@@ -14,6 +15,7 @@ use crate::lock::lock;
 pub(crate) struct Stats {
     made: AtomicU64,
     opens: AtomicU64,
+    unsupported: AtomicU64,
     failed: Mutex<BTreeMap<&'static str, BTreeMap<&'static str, u64>>>,
 }
 
@@ -23,8 +25,12 @@ impl Stats {
         self.made.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A call did not succeed, or a field of one did not.
+    /// A call did not succeed, or a field of one did not. That the driver or the GPU does not have it is counted apart.
     pub(crate) fn failed(&self, call: &'static str, cause: Cause) {
+        if is_unsupported(cause) {
+            self.unsupported.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
         *lock(&self.failed).entry(call).or_default().entry(cause.reason()).or_default() += 1;
     }
 
@@ -38,8 +44,28 @@ impl Stats {
         CallStats {
             made: self.made.load(Ordering::Relaxed),
             failed: lock(&self.failed).clone(),
+            unsupported: self.unsupported.load(Ordering::Relaxed),
             stuck_threads: u64::try_from(stuck_threads).unwrap_or(u64::MAX),
             opens: self.opens.load(Ordering::Relaxed),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::code::{INVALID_ARGUMENT, NOT_SUPPORTED, TIMEOUT};
+
+    #[test]
+    fn what_there_is_not_is_no_failure() {
+        let stats = Stats::default();
+        for cause in [Cause::NoSymbol, Cause::Code(NOT_SUPPORTED), Cause::Code(INVALID_ARGUMENT)] {
+            stats.failed("nvmlDeviceGetMigMode", cause);
+        }
+        stats.failed("nvmlDeviceGetPowerUsage", Cause::Code(TIMEOUT));
+        let counted = stats.snapshot(0);
+        assert_eq!(counted.unsupported, 3);
+        let failed = BTreeMap::from([("nvmlDeviceGetPowerUsage", BTreeMap::from([("TIMEOUT", 1)]))]);
+        assert_eq!(counted.failed, failed);
     }
 }
