@@ -308,7 +308,7 @@ fn note(xids: &mut BTreeMap<GpuUuid, Xids>, gpu: &GpuUuid, outcome: Result<(), A
         Err(answer) => {
             if xids.refused != Some(answer) {
                 let Answer { call, cause } = answer;
-                warn!(%gpu, call, %cause, "the driver does not tell of this GPU's XIDs: they are not counted");
+                warn!(%gpu, call, %cause, "the driver does not tell of this GPU's Xids: they are not counted");
             }
             xids.refused = Some(answer);
         }

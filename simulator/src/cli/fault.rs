@@ -35,11 +35,11 @@ pub(super) enum Fault {
         /// GPU index
         gpu: u32,
     },
-    /// The driver reports an XID
+    /// The driver reports an Xid
     Xid {
         /// GPU index
         gpu: u32,
-        /// XID number
+        /// Xid number
         code: u64,
         /// How often
         #[arg(long, default_value_t = 1, value_name = "N")]

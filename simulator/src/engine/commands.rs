@@ -195,10 +195,10 @@ impl Engine {
         self.with_driver()?;
         let state = self.present(gpu)?;
         if !(1..=MAX_XIDS).contains(&times) {
-            return Err(out_of_range("the number of XIDs", times, &format!("1 to {MAX_XIDS}")));
+            return Err(out_of_range("the number of Xids", times, &format!("1 to {MAX_XIDS}")));
         }
         if !(1..=999).contains(&code) {
-            return Err(out_of_range("an XID", code, "1 to 999"));
+            return Err(out_of_range("an Xid", code, "1 to 999"));
         }
         if let Some((gpu_instance, compute_instance)) = instance {
             let found = state.mig.iter().flat_map(|mig| &mig.instances).find(|gi| gi.id == gpu_instance);
