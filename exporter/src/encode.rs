@@ -109,7 +109,7 @@ pub(crate) fn series(out: &mut Vec<u8>, family: &Family, gpu: Option<GpuName<'_>
         label(out, &mut before, uuid, Label::Text(gpu.uuid));
     }
     for (name, value) in family.labels.iter().zip(labels) {
-        label(out, &mut before, name, *value);
+        label(out, &mut before, name.name, *value);
     }
     if before == b',' {
         out.push(b'}');
@@ -124,6 +124,7 @@ fn label(out: &mut Vec<u8>, before: &mut u8, name: &str, value: Label<'_>) {
         Label::Text(text) => escape(out, text),
         Label::Number(number) => out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes()),
         Label::Pci(address) => print(out, format_args!("{address}")),
+        Label::NvLinkVersion(version) => print(out, format_args!("{version}")),
         Label::Version(major, minor) => print(out, format_args!("{major}.{minor}")),
     }
     out.push(b'"');

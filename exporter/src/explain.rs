@@ -79,7 +79,7 @@ fn reason(why: Absence<'_>) -> (&str, String) {
             @ (DownReason::Lost(answer) | DownReason::ResetRequired(answer) | DownReason::Failed(answer)),
         )) => (answer.call, format!("the GPU is down ({}): {}", down.reason(), answer.cause)),
         Absence::GpuDown(Condition::Down(DownReason::DriverDown)) => {
-            ("", "the GPU is down (DriverDown): the driver is not open".into())
+            ("", "the GPU is down: the driver is not open".into())
         }
         Absence::NotSampled | Absence::GpuDown(Condition::Up) => {
             ("", "the GPU answers and has not been read yet".into())

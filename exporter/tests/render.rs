@@ -107,7 +107,7 @@ fn values_are_in_base_units() {
         ("gpulet_gpu_energy_joules_total", &[], 987_654_321.001),
         ("gpulet_gpu_temperature_celsius", &[("sensor", "memory")], 52.0),
         ("gpulet_gpu_clock_hertz", &[("domain", "sm")], 1_755_000_000.0),
-        ("gpulet_gpu_clock_held_seconds_total", &[("reason", "power_cap")], 123.456_789_012),
+        ("gpulet_gpu_clock_event_seconds_total", &[("reason", "power_cap")], 123.456_789_012),
         ("gpulet_gpu_clock_event_active", &[("reason", "power_cap")], 1.0),
         ("gpulet_gpu_clock_event_active", &[("reason", "gpu_idle")], 0.0),
         ("gpulet_gpu_processes", &[("kind", "compute")], 1.0),
@@ -298,6 +298,42 @@ fn the_age_is_that_of_the_sample() {
     let series = read(&snapshot);
     assert!((value(&series, "gpulet_gpu_sample_age_seconds", &[("gpu", "0")]) - 2.5).abs() < 1e-9);
     assert!(value(&series, "gpulet_gpu_sample_age_seconds", &[("gpu", "1")]).abs() < 1e-9, "never below 0");
+}
+
+#[test]
+fn a_link_that_is_down_keeps_its_series_but_for_what_nobody_tells() {
+    let mut snapshot = gpulet_benches::snapshot(1, 3);
+    let info = |snapshot: &Snapshot, link| {
+        let series = read(snapshot);
+        find(&series, "gpulet_gpu_nvlink_info", &[("link", link)]).first().map(|one| (*one).clone())
+    };
+    let before = info(&snapshot, "1").unwrap();
+    assert_eq!(before.label("version"), "4.0");
+    let Reading::Supported(links) = &mut sample(&mut snapshot, 0).nvlinks else { panic!() };
+    links[1].active = false;
+    links[2].remote_pci = refused();
+    assert_eq!(info(&snapshot, "1").unwrap(), before, "what is known stays");
+    assert_eq!(info(&snapshot, "2").unwrap().label("remote_pci_bus_id"), "", "up, and not supported");
+
+    let Reading::Supported(links) = &mut sample(&mut snapshot, 0).nvlinks else { panic!() };
+    links[1].version = refused();
+    assert_eq!(info(&snapshot, "1"), None);
+    assert!(value(&read(&snapshot), "gpulet_gpu_nvlink_up", &[("link", "1")]).abs() < 1e-9);
+    assert!(explain(&snapshot).iter().any(|one| one.series.starts_with("gpulet_gpu_nvlink_info{")));
+}
+
+#[test]
+fn gpus_of_a_driver_that_is_down_have_its_reason() {
+    let mut snapshot = gpulet_benches::snapshot(2, 0);
+    let node = node(&mut snapshot);
+    for state in &mut node.gpus {
+        state.condition = Condition::Down(DownReason::DriverDown);
+    }
+    for reason in [DriverDown::QUIESCED, "DriverNotLoaded"] {
+        let down = DriverDown { reason, message: String::new(), remedy: String::new() };
+        Arc::make_mut(&mut snapshot.gpus.value).driver = Driver::Down(down);
+        assert_eq!(find(&read(&snapshot), "gpulet_gpu_up", &[("reason", reason)]).len(), 2);
+    }
 }
 
 #[test]

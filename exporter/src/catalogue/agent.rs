@@ -1,6 +1,6 @@
 //! The agent itself.
 
-use super::{Family, Kind, Label, Sampler, Series, Value};
+use super::{Family, Kind, Label, LabelName, Sampler, Series, Value};
 use crate::encode::Format;
 use crate::own::{Own, ReloadOutcome};
 
@@ -10,7 +10,7 @@ pub(super) const BUILD: &[Family] = &[Family {
     kind: Kind::Info,
     unit: None,
     help: "Which gpulet this is.",
-    labels: &["version", "revision", "rustversion"],
+    labels: &[LabelName::any("version"), LabelName::any("revision"), LabelName::any("rustversion")],
     source: "the build",
     sampler: Sampler::Own(build),
 }];
@@ -66,7 +66,7 @@ pub(super) const FAMILIES: &[Family] = &[
         kind: Kind::Counter,
         unit: None,
         help: "Scrapes answered, by format.",
-        labels: &["format"],
+        labels: &[LabelName::words("format", &["text", "openmetrics"])],
         source: "the agent",
         sampler: Sampler::Own(scrapes),
     },
@@ -93,7 +93,7 @@ pub(super) const FAMILIES: &[Family] = &[
         kind: Kind::Counter,
         unit: None,
         help: "Times that one of the agent's loops ended and was started again.",
-        labels: &["loop"],
+        labels: &[LabelName::any("loop")],
         source: "the agent",
         sampler: Sampler::Own(restarts),
     },
@@ -102,7 +102,7 @@ pub(super) const FAMILIES: &[Family] = &[
         kind: Kind::Counter,
         unit: None,
         help: "Reloads of the configuration, by what they came to.",
-        labels: &["outcome"],
+        labels: &[LabelName::words("outcome", &["success", "failure"])],
         source: "the agent",
         sampler: Sampler::Own(reloads),
     },

@@ -1,10 +1,10 @@
-//! Clocks, and what holds them down.
+//! Clocks, and the reasons (clocks events) that keep them below what they could be.
 
 use gpulet_inventory::gpu::Gpu;
 use gpulet_inventory::reading::Reading;
 use gpulet_inventory::sample::Sample;
 
-use super::{Family, Kind, Label, Sampler, Series, Value};
+use super::{Family, Kind, Label, LabelName, Sampler, Series, Value};
 
 pub(super) const FAMILIES: &[Family] = &[
     Family {
@@ -12,7 +12,7 @@ pub(super) const FAMILIES: &[Family] = &[
         kind: Kind::Gauge,
         unit: Some("hertz"),
         help: "Clock of each domain now.",
-        labels: &["domain"],
+        labels: &[LabelName::words("domain", &DOMAINS)],
         source: "nvmlDeviceGetClockInfo",
         sampler: Sampler::Sample(now),
     },
@@ -21,7 +21,7 @@ pub(super) const FAMILIES: &[Family] = &[
         kind: Kind::Gauge,
         unit: Some("hertz"),
         help: "Highest clock of each domain.",
-        labels: &["domain"],
+        labels: &[LabelName::words("domain", &DOMAINS)],
         source: "nvmlDeviceGetMaxClockInfo",
         sampler: Sampler::Sample(highest),
     },
@@ -29,17 +29,17 @@ pub(super) const FAMILIES: &[Family] = &[
         name: "gpulet_gpu_clock_event_active",
         kind: Kind::Gauge,
         unit: None,
-        help: "Whether a cause holds the clocks down now.",
-        labels: &["reason"],
+        help: "Clocks event (throttle) reason in force now, as NVML reports it; gpu_idle and clocks_setting are not faults.",
+        labels: &[LabelName::listed("reason", || EVENTS.map(|(_, word)| word).into())],
         source: "nvmlDeviceGetCurrentClocksEventReasons",
         sampler: Sampler::Sample(events),
     },
     Family {
-        name: "gpulet_gpu_clock_held_seconds",
+        name: "gpulet_gpu_clock_event_seconds",
         kind: Kind::Counter,
         unit: Some("seconds"),
-        help: "Time for which a cause has held the clocks down since the driver was loaded.",
-        labels: &["reason"],
+        help: "Time for which each clocks event (throttle) reason was in force.",
+        labels: &[LabelName::words("reason", &TIMED)],
         source: "nvmlDeviceGetFieldValues: NVML_FI_DEV_CLOCKS_EVENT_REASON_*",
         sampler: Sampler::Sample(held),
     },
@@ -59,36 +59,30 @@ const EVENTS: [(u64, &str); 9] = [
     (0x100, "display_clocks"),
 ];
 
-fn domains(series: &mut Series<'_>, domains: [(&str, &Reading<u32>); 4]) {
-    for (domain, megahertz) in domains {
+/// The reasons that the driver also times.
+const TIMED: [&str; 5] = ["power_cap", "sync_boost", "sw_thermal", "hw_thermal", "hw_power_brake"];
+
+const DOMAINS: [&str; 4] = ["graphics", "sm", "memory", "video"];
+
+/// The words of the reasons whose bits are set.
+pub(crate) fn events_of(bits: u64) -> impl Iterator<Item = &'static str> {
+    EVENTS.into_iter().filter(move |(bit, _)| bits & bit != 0).map(|(_, word)| word)
+}
+
+fn domains(series: &mut Series<'_>, clocks: [&Reading<u32>; 4]) {
+    for (domain, megahertz) in DOMAINS.into_iter().zip(clocks) {
         series.reading(&[Label::Text(domain)], megahertz, Value::mega);
     }
 }
 
 fn now(_: &Gpu, sample: &Sample, series: &mut Series<'_>) {
     let clock = &sample.clock;
-    domains(
-        series,
-        [
-            ("graphics", &clock.graphics),
-            ("sm", &clock.sm),
-            ("memory", &clock.memory),
-            ("video", &clock.video),
-        ],
-    );
+    domains(series, [&clock.graphics, &clock.sm, &clock.memory, &clock.video]);
 }
 
 fn highest(gpu: &Gpu, _: &Sample, series: &mut Series<'_>) {
     let clock = &gpu.max_clock;
-    domains(
-        series,
-        [
-            ("graphics", &clock.graphics),
-            ("sm", &clock.sm),
-            ("memory", &clock.memory),
-            ("video", &clock.video),
-        ],
-    );
+    domains(series, [&clock.graphics, &clock.sm, &clock.memory, &clock.video]);
 }
 
 fn events(_: &Gpu, sample: &Sample, series: &mut Series<'_>) {
@@ -100,13 +94,8 @@ fn events(_: &Gpu, sample: &Sample, series: &mut Series<'_>) {
 
 fn held(_: &Gpu, sample: &Sample, series: &mut Series<'_>) {
     let held = &sample.clock.held;
-    for (reason, nanoseconds) in [
-        ("power_cap", &held.power_cap),
-        ("sync_boost", &held.sync_boost),
-        ("sw_thermal", &held.sw_thermal),
-        ("hw_thermal", &held.hw_thermal),
-        ("hw_power_brake", &held.hw_power_brake),
-    ] {
+    let times = [&held.power_cap, &held.sync_boost, &held.sw_thermal, &held.hw_thermal, &held.hw_power_brake];
+    for (reason, nanoseconds) in TIMED.into_iter().zip(times) {
         series.reading(&[Label::Text(reason)], nanoseconds, Value::nano);
     }
 }

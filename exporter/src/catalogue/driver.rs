@@ -1,8 +1,9 @@
 //! The driver, and what the calls to it came to.
 
-use gpulet_inventory::snapshot::{Driver, Snapshot};
+use gpulet_inventory::reading::Cause;
+use gpulet_inventory::snapshot::{Driver, DriverDown, Snapshot};
 
-use super::{Absence, Family, Kind, Label, Sampler, Series, Value};
+use super::{Absence, Family, Kind, Label, LabelName, Sampler, Series, Value};
 
 pub(super) const FAMILIES: &[Family] = &[
     Family {
@@ -10,7 +11,7 @@ pub(super) const FAMILIES: &[Family] = &[
         kind: Kind::Gauge,
         unit: None,
         help: "Whether the driver answers; 0 with the reason where it does not.",
-        labels: &["reason"],
+        labels: &[LabelName::words("reason", &DriverDown::REASONS)],
         source: "nvmlInit_v2",
         sampler: Sampler::Node(up),
     },
@@ -18,8 +19,13 @@ pub(super) const FAMILIES: &[Family] = &[
         name: "gpulet_driver",
         kind: Kind::Info,
         unit: None,
-        help: "Versions of the driver, of its management library and of CUDA at most.",
-        labels: &["version", "nvml_version", "cuda_version", "library"],
+        help: "Driver, NVML, and the highest CUDA version that the driver supports.",
+        labels: &[
+            LabelName::any("version"),
+            LabelName::any("nvml_version"),
+            LabelName::any("cuda_version"),
+            LabelName::any("library"),
+        ],
         source: "nvmlSystemGetDriverVersion, nvmlSystemGetNVMLVersion, nvmlSystemGetCudaDriverVersion_v2",
         sampler: Sampler::Node(info),
     },
@@ -45,10 +51,19 @@ pub(super) const FAMILIES: &[Family] = &[
         name: "gpulet_driver_call_failures",
         kind: Kind::Counter,
         unit: None,
-        help: "Calls to the driver that did not succeed; what a GPU does not support counts once.",
-        labels: &["call", "reason"],
+        help: "Calls to the driver that failed, by what they answered.",
+        labels: &[LabelName::any("call"), LabelName::listed("reason", || Cause::code_names().collect())],
         source: "the agent",
         sampler: Sampler::Node(failed_calls),
+    },
+    Family {
+        name: "gpulet_driver_calls_unsupported",
+        kind: Kind::Counter,
+        unit: None,
+        help: "Calls and fields of calls that this driver or a GPU does not have; gpulet metrics --explain names them.",
+        labels: &[],
+        source: "the agent",
+        sampler: Sampler::Node(|node, series| series.point(&[], node.gpus.value.calls.unsupported.into())),
     },
     Family {
         name: "gpulet_driver_stuck_threads",

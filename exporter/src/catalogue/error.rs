@@ -1,10 +1,10 @@
-//! Errors: ECC, remapped rows, XIDs, and what the driver says must be done.
+//! Errors: ECC, remapped rows, Xids, and what the driver says must be done.
 
 use gpulet_inventory::gpu::Gpu;
 use gpulet_inventory::sample::Sample;
 use gpulet_inventory::snapshot::{GpuState, Snapshot};
 
-use super::{Family, Kind, Label, Sampler, Series, Value};
+use super::{Family, Kind, Label, LabelName, Sampler, Series, Value};
 
 pub(super) const FAMILIES: &[Family] = &[
     Family {
@@ -23,7 +23,10 @@ pub(super) const FAMILIES: &[Family] = &[
         kind: Kind::Counter,
         unit: None,
         help: "Memory errors; scope volatile counts since the driver was loaded, aggregate in the life of the board.",
-        labels: &["type", "scope"],
+        labels: &[
+            LabelName::words("type", &["corrected", "uncorrected"]),
+            LabelName::words("scope", &["volatile", "aggregate"]),
+        ],
         source: "nvmlDeviceGetTotalEccErrors",
         sampler: Sampler::Sample(ecc),
     },
@@ -32,7 +35,7 @@ pub(super) const FAMILIES: &[Family] = &[
         kind: Kind::Counter,
         unit: None,
         help: "Rows of memory replaced by spare ones in the life of the board, by the kind of error.",
-        labels: &["type"],
+        labels: &[LabelName::words("type", &["correctable", "uncorrectable"])],
         source: "nvmlDeviceGetRemappedRows",
         sampler: Sampler::Sample(remapped),
     },
@@ -62,8 +65,8 @@ pub(super) const FAMILIES: &[Family] = &[
         name: "gpulet_gpu_xid_errors",
         kind: Kind::Counter,
         unit: None,
-        help: "XID errors seen since this process started; codes that end or threaten a GPU's use start at 0 once the driver tells of XIDs.",
-        labels: &["xid"],
+        help: "Xid errors seen since this process started; codes that end or threaten a GPU's use start at 0 once the driver tells of Xids.",
+        labels: &[LabelName::any("xid")],
         source: "nvmlEventSetWait_v2, or nvmlEventSetWait",
         sampler: Sampler::Gpu(xids),
     },
@@ -72,15 +75,15 @@ pub(super) const FAMILIES: &[Family] = &[
         kind: Kind::Gauge,
         unit: None,
         help: "What the driver says must be done about a GPU: 1 for the action that holds.",
-        labels: &["action"],
+        labels: &[LabelName::listed("action", || ACTIONS.into_iter().chain([OTHER]).collect())],
         source: "nvmlDeviceGetFieldValues: NVML_FI_DEV_GET_GPU_RECOVERY_ACTION",
         sampler: Sampler::Sample(recovery),
     },
 ];
 
-/// XIDs after which a GPU cannot be used, or should not for long (source: NVIDIA's XID catalogue: those with a reset, a
+/// Xids after which a GPU cannot be used, or should not for long (source: NVIDIA's Xid catalogue: those with a reset, a
 /// restart, a drain or a decoding as the next step). They are there from the start, or `increase()` would miss the first.
-const DANGEROUS: [u32; 30] = [
+pub(super) const DANGEROUS: [u32; 30] = [
     46, 48, 54, 62, 63, 64, 74, 79, 92, 94, 95, 109, 110, 119, 120, 136, 140, 143, 144, 145, 146, 149, 150,
     151, 154, 155, 156, 157, 158, 160,
 ];

@@ -3,7 +3,7 @@
 use gpulet_inventory::gpu::Gpu;
 use gpulet_inventory::sample::{Fabric, Sample};
 
-use super::{Family, Kind, Label, Sampler, Series, Value};
+use super::{Family, Kind, Label, LabelName, Sampler, Series, Value};
 
 pub(super) const FAMILIES: &[Family] = &[
     Family {
@@ -11,7 +11,7 @@ pub(super) const FAMILIES: &[Family] = &[
         kind: Kind::Gauge,
         unit: None,
         help: "Registration of a GPU with its NVSwitch fabric: 1 for the state that holds.",
-        labels: &["state"],
+        labels: &[LabelName::words("state", &STATES)],
         source: "nvmlDeviceGetGpuFabricInfoV",
         sampler: Sampler::Sample(|_, sample, series| {
             let fabric = series.given(&[], &sample.fabric);
@@ -23,7 +23,7 @@ pub(super) const FAMILIES: &[Family] = &[
         kind: Kind::Info,
         unit: None,
         help: "The NVLink domain and the clique that a GPU has joined.",
-        labels: &["cluster_uuid", "clique_id"],
+        labels: &[LabelName::any("cluster_uuid"), LabelName::any("clique_id")],
         source: "nvmlDeviceGetGpuFabricInfoV",
         sampler: Sampler::Sample(info),
     },

@@ -1,8 +1,8 @@
 //! What a GPU is, whether it answers, and how it is read.
 
-use gpulet_inventory::snapshot::{Condition, GpuState, Snapshot};
+use gpulet_inventory::snapshot::{Condition, DownReason, DriverDown, GpuState, Snapshot};
 
-use super::{Family, Kind, Label, Sampler, Series, Value};
+use super::{Family, Kind, Label, LabelName, Sampler, Series, Value};
 
 pub(super) const FAMILIES: &[Family] = &[
     Family {
@@ -11,14 +11,14 @@ pub(super) const FAMILIES: &[Family] = &[
         unit: None,
         help: "What a GPU is; join on uuid.",
         labels: &[
-            "pci_bus_id",
-            "minor",
-            "model",
-            "serial",
-            "vbios",
-            "architecture",
-            "compute_capability",
-            "numa_node",
+            LabelName::any("pci_bus_id"),
+            LabelName::any("minor"),
+            LabelName::any("model"),
+            LabelName::any("serial"),
+            LabelName::any("vbios"),
+            LabelName::any("architecture"),
+            LabelName::any("compute_capability"),
+            LabelName::any("numa_node"),
         ],
         source: "nvmlDeviceGetPciInfo_v3, nvmlDeviceGetMinorNumber, nvmlDeviceGetName, nvmlDeviceGetSerial, \
                  nvmlDeviceGetVbiosVersion, nvmlDeviceGetArchitecture, nvmlDeviceGetCudaComputeCapability, \
@@ -30,7 +30,7 @@ pub(super) const FAMILIES: &[Family] = &[
         kind: Kind::Gauge,
         unit: None,
         help: "Whether a GPU answers; 0 with the reason where it does not.",
-        labels: &["reason"],
+        labels: &[LabelName::listed("reason", down_reasons)],
         source: "every call to the GPU",
         sampler: Sampler::Condition(up),
     },
@@ -74,8 +74,15 @@ fn info(node: &Snapshot, state: &GpuState, series: &mut Series<'_>) {
     );
 }
 
-fn up(condition: Condition, series: &mut Series<'_>) {
-    let reason = condition.down_reason();
+fn down_reasons() -> Vec<&'static str> {
+    let own = DownReason::REASONS;
+    let of_driver = DriverDown::REASONS.into_iter().filter(|reason| !own.contains(reason));
+    own.into_iter().chain(of_driver).collect()
+}
+
+/// A GPU of a driver that is down has the driver's own reason, which says whether that is meant to be.
+fn up(node: &Snapshot, condition: Condition, series: &mut Series<'_>) {
+    let reason = node.gpus.value.down_reason(condition);
     series.point(&[Label::Text(reason.unwrap_or_default())], Value::flag(reason.is_none()));
 }
 
@@ -85,7 +92,7 @@ fn age(node: &Snapshot, state: &GpuState, series: &mut Series<'_>) {
 }
 
 fn duration(_: &Snapshot, state: &GpuState, series: &mut Series<'_>) {
-    if state.condition.down_reason().is_none() && state.sample.is_some() {
+    if state.condition == Condition::Up && state.sample.is_some() {
         series.point(&[], state.took.as_secs_f64().into());
     }
 }

@@ -5,7 +5,7 @@ use gpulet_inventory::process::ProcessKind;
 use gpulet_inventory::reading::Reading;
 use gpulet_inventory::sample::{Memory, Sample};
 
-use super::{Absence, Family, Kind, Label, Sampler, Series, Value};
+use super::{Absence, Family, Kind, Label, LabelName, Sampler, Series, Value};
 
 const MEMORY_CALL: &str = "nvmlDeviceGetMemoryInfo_v2";
 
@@ -16,7 +16,7 @@ pub(super) const FAMILIES: &[Family] = &[
         unit: Some("ratio"),
         help: "Share of time in which an engine was busy; engine gpu is busy while any kernel runs, engine memory \
                while memory is read or written.",
-        labels: &["engine"],
+        labels: &[LabelName::words("engine", &["gpu", "memory", "encoder", "decoder", "jpeg", "ofa"])],
         source: "nvmlDeviceGetUtilizationRates, nvmlDeviceGetEncoderUtilization, nvmlDeviceGetDecoderUtilization, \
                  nvmlDeviceGetJpgUtilization, nvmlDeviceGetOfaUtilization",
         sampler: Sampler::Sample(utilization),
@@ -84,7 +84,7 @@ pub(super) const FAMILIES: &[Family] = &[
         kind: Kind::Gauge,
         unit: None,
         help: "Processes that hold a GPU, by what they do there.",
-        labels: &["kind"],
+        labels: &[LabelName::listed("kind", || ProcessKind::ALL.map(ProcessKind::as_str).into())],
         source: "nvmlDeviceGetComputeRunningProcesses_v3, nvmlDeviceGetGraphicsRunningProcesses_v3, \
                  nvmlDeviceGetMPSComputeRunningProcesses_v3",
         sampler: Sampler::Sample(processes),

@@ -4,15 +4,15 @@ use gpulet_inventory::gpu::Gpu;
 use gpulet_inventory::mig::{GpuInstance, MigProfile};
 use gpulet_inventory::sample::Sample;
 
-use super::{Family, Kind, Label, Sampler, Series, Value};
+use super::{Family, Kind, Label, LabelName, Sampler, Series, Value};
 
 pub(super) const FAMILIES: &[Family] = &[
     Family {
         name: "gpulet_gpu_mig_mode",
         kind: Kind::Gauge,
         unit: None,
-        help: "Whether a GPU is in MIG mode (state current), and will be after its next reset (state pending).",
-        labels: &["state"],
+        help: "1 if MIG mode is on; state current: now, pending: after the next reset.",
+        labels: &[LabelName::words("state", &["current", "pending"])],
         source: "nvmlDeviceGetMigMode",
         sampler: Sampler::Sample(mode),
     },
@@ -20,8 +20,8 @@ pub(super) const FAMILIES: &[Family] = &[
         name: "gpulet_gpu_mig_instances",
         kind: Kind::Gauge,
         unit: None,
-        help: "GPU instances of each profile that a GPU in MIG mode offers.",
-        labels: &["profile", "profile_id"],
+        help: "GPU instances that exist now, by profile; 0 for a profile that the GPU offers and that is not in use.",
+        labels: &[LabelName::any("profile"), LabelName::any("profile_id")],
         source: "nvmlDeviceGetGpuInstanceProfileInfoV, nvmlDeviceGetGpuInstances, nvmlGpuInstanceGetInfo",
         sampler: Sampler::Sample(instances),
     },

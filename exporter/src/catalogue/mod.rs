@@ -14,6 +14,7 @@ mod driver;
 mod error;
 mod fabric;
 mod gpu;
+mod label;
 mod load;
 mod mig;
 mod nvlink;
@@ -26,12 +27,15 @@ mod series;
 mod topology;
 
 use gpulet_inventory::gpu::Gpu;
+use gpulet_inventory::link::NvLinkVersion;
 use gpulet_inventory::pci::PciAddress;
 use gpulet_inventory::reading::Answer;
 use gpulet_inventory::sample::Sample;
 use gpulet_inventory::snapshot::{Condition, GpuState, Snapshot, UnlistedGpu};
 
 use crate::own::Own;
+pub(crate) use clock::events_of;
+pub(crate) use label::LabelName;
 pub(crate) use series::Series;
 
 /// The labels that name a GPU, before a family's own.
@@ -47,7 +51,7 @@ pub(crate) struct Family {
     pub(crate) unit: Option<&'static str>,
     pub(crate) help: &'static str,
     /// Names of its own labels; [`GPU_LABELS`] come before them where a GPU is sampled.
-    pub(crate) labels: &'static [&'static str],
+    pub(crate) labels: &'static [LabelName],
     /// What the value is read from, for the documentation.
     pub(crate) source: &'static str,
     pub(crate) sampler: Sampler,
@@ -85,7 +89,7 @@ pub(crate) enum Sampler {
     /// Once for each GPU, whether it answers or not.
     Gpu(fn(&Snapshot, &GpuState, &mut Series<'_>)),
     /// Once for each GPU, those included that have not said which they are.
-    Condition(fn(Condition, &mut Series<'_>)),
+    Condition(fn(&Snapshot, Condition, &mut Series<'_>)),
     /// Once for each GPU that answers.
     Sample(fn(&Gpu, &Sample, &mut Series<'_>)),
 }
@@ -130,6 +134,7 @@ pub(crate) enum Label<'a> {
     Pci(PciAddress),
     /// Major and minor.
     Version(u32, u32),
+    NvLinkVersion(NvLinkVersion),
 }
 
 impl Label<'_> {
@@ -204,8 +209,8 @@ pub(crate) fn walk(snapshot: &Snapshot, own: Option<&Own>, sink: &mut dyn Sink) 
                 each(snapshot, sink, |state, series| sample(snapshot, state, series), unknown);
             }
             (Sampler::Condition(sample), _) => {
-                let listed = |state: &GpuState, series: &mut Series<'_>| sample(state.condition, series);
-                each(snapshot, sink, listed, sample);
+                let one = |condition: Condition, series: &mut Series<'_>| sample(snapshot, condition, series);
+                each(snapshot, sink, |state, series| one(state.condition, series), one);
             }
             (Sampler::Sample(sample), _) => {
                 each(snapshot, sink, |state, series| sample_gpu(state, sample, series), unknown);
@@ -245,8 +250,14 @@ fn sample_gpu(state: &GpuState, sample: fn(&Gpu, &Sample, &mut Series<'_>), seri
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use gpulet_inventory::reading::Cause;
+    use gpulet_inventory::snapshot::{DownReason, Driver, DriverDown};
 
     use super::*;
+    use crate::own::BuildInfo;
 
     #[test]
     fn names_are_unique_and_follow_the_rules() {
@@ -311,6 +322,7 @@ mod tests {
             let gpu = family.sampler.is_of_gpus();
             let mut seen: BTreeSet<&str> = gpu.then_some(GPU_LABELS).into_iter().flatten().collect();
             for label in family.labels {
+                let label = label.name;
                 assert!(
                     label.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'),
                     "{}: {label}",
@@ -319,6 +331,59 @@ mod tests {
                 assert!(!label.starts_with("__"), "{}: {label}", family.name);
                 assert!(seen.insert(label), "{}: {label} twice", family.name);
             }
+        }
+    }
+
+    /// Holds what is sampled to the words that are declared.
+    #[derive(Default)]
+    struct Words {
+        family: Option<&'static Family>,
+        seen: usize,
+    }
+
+    impl Sink for Words {
+        fn begin(&mut self, family: &'static Family) {
+            self.family = Some(family);
+        }
+
+        fn point(&mut self, _: Option<GpuName<'_>>, labels: &[Label<'_>], _: Value) {
+            let family = self.family.unwrap();
+            assert_eq!(labels.len(), family.labels.len(), "{}", family.name);
+            for (name, label) in family.labels.iter().zip(labels) {
+                let (Some(words), Label::Text(word)) = (name.fixed(), label) else { continue };
+                let none = word.is_empty() && matches!(name.name, "reason" | "remote");
+                assert!(none || words.contains(word), "{}: {word} is no {}", family.name, name.name);
+                self.seen += 1;
+            }
+        }
+
+        fn missing(&mut self, _: Option<GpuName<'_>>, _: &[Label<'_>], _: Absence<'_>) {}
+    }
+
+    #[test]
+    fn fixed_words_are_those_that_are_declared() {
+        let own = Own::new(BuildInfo { version: "".into(), revision: "".into(), rustc: "".into() }, &[]);
+        let answer = Answer { call: "", cause: Cause::Code(15) };
+        let since = Duration::ZERO;
+        let conditions = [
+            DownReason::Lost(answer),
+            DownReason::ResetRequired(answer),
+            DownReason::Unresponsive { call: "", since },
+            DownReason::Failed(answer),
+            DownReason::DriverDown,
+        ];
+        let mut words = Words::default();
+        let mut snapshot = gpulet_benches::snapshot(conditions.len() + 1, 2);
+        walk(&snapshot, Some(own.as_ref().unwrap()), &mut words);
+        assert!(words.seen > 100, "{}", words.seen);
+        let node = Arc::make_mut(&mut snapshot.gpus.value);
+        for (state, down) in node.gpus.iter_mut().zip(conditions) {
+            state.condition = Condition::Down(down);
+        }
+        for reason in DriverDown::REASONS {
+            let node = Arc::make_mut(&mut snapshot.gpus.value);
+            node.driver = Driver::Down(DriverDown { reason, message: "".into(), remedy: "".into() });
+            walk(&snapshot, None, &mut words);
         }
     }
 }

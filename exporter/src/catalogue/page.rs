@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use super::error::DANGEROUS;
 use super::{Family, GPU_LABELS, Kind, families};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/metrics.md");
@@ -22,12 +23,31 @@ Every metric that gpulet serves at `/metrics`, in the order of a scrape. This pa
   and `gpulet_gpu_xid_errors_total`. Its other series end. One that has never said which it is has `gpulet_gpu_up` only,
   with an empty `uuid`.
 - The label `reason` of `gpulet_nvml_up` and `gpulet_gpu_up` is empty while the value is 1 and one of a few fixed words while
-  it is 0, so `gpulet_gpu_up == 0` is an alert that brings its reason.
+  it is 0. The GPUs of a driver that is down have the driver's reason. So `gpulet_gpu_up{reason!=\"Quiesced\"} == 0` is an
+  alert that brings its reason and spares planned maintenance (`gpulet quiesce`).
+- `increase(gpulet_driver_call_failures_total[5m]) > 0` means that calls fail that worked; what a driver or a GPU does not
+  have counts in `gpulet_driver_calls_unsupported_total` instead.
+- In MIG mode the driver reports no utilisation for the whole GPU. Series per MIG instance do not exist yet.
 - Counters of the driver start at 0 when the driver is loaded. `rate()` and `increase()` take that for what it is.
+
+Not yet verified on real hardware.
 
 | metric | type | unit | labels | what it is | source |
 |---|---|---|---|---|---|
 ";
+
+const VALUES: &str = "
+## Values of labels
+
+Where a label has one of a few fixed words. `reason` of calls is NVML's return code without `NVML_ERROR_`.
+
+| metric | label | values |
+|---|---|---|
+";
+
+const XIDS: &str = "
+`gpulet_gpu_xid_errors_total` starts at 0 for these Xid codes, so that `increase()` sees their first; any other code has a series
+from its first event on: ";
 
 fn page() -> String {
     let mut page = String::from(INTRODUCTION);
@@ -40,12 +60,24 @@ fn page() -> String {
             Kind::Info => "info",
         };
         let gpu = family.sampler.is_of_gpus().then_some(GPU_LABELS);
+        let names = family.labels.iter().map(|label| label.name);
         let labels: Vec<String> =
-            gpu.iter().flatten().chain(family.labels).map(|label| format!("`{label}`")).collect();
+            gpu.into_iter().flatten().chain(names).map(|label| format!("`{label}`")).collect();
         let (unit, labels) =
             (unit.unwrap_or("-"), if labels.is_empty() { "-".into() } else { labels.join(", ") });
         writeln!(page, "| `{name}{suffix}` | {word} | {unit} | {labels} | {help} | {source} |").unwrap();
     }
+    page.push_str(VALUES);
+    for family in families() {
+        for label in family.labels {
+            let Some(values) = label.fixed() else { continue };
+            let values: Vec<String> = values.iter().map(|value| format!("`{value}`")).collect();
+            let (suffix, name) = (family.kind.suffix(), label.name);
+            writeln!(page, "| `{}{suffix}` | `{name}` | {} |", family.name, values.join(", ")).unwrap();
+        }
+    }
+    let codes: Vec<String> = DANGEROUS.iter().map(u32::to_string).collect();
+    write!(page, "{XIDS}{}.\n", codes.join(", ")).unwrap();
     page
 }
 

@@ -18,7 +18,7 @@ pub(super) const FAMILIES: &[Family] = &[
         name: "gpulet_gpu_pcie_link_max_generation",
         kind: Kind::Gauge,
         unit: None,
-        help: "Highest PCIe generation that GPU and slot can do together.",
+        help: "PCIe generation of the link: maximum that GPU and slot can negotiate.",
         labels: &[],
         source: "nvmlDeviceGetMaxPcieLinkGeneration",
         sampler: Sampler::Sample(|gpu, _, series| {
@@ -40,7 +40,7 @@ pub(super) const FAMILIES: &[Family] = &[
         name: "gpulet_gpu_pcie_link_max_width",
         kind: Kind::Gauge,
         unit: None,
-        help: "PCIe lanes that GPU and slot have together.",
+        help: "PCIe lanes of the link: maximum that GPU and slot can negotiate.",
         labels: &[],
         source: "nvmlDeviceGetMaxPcieLinkWidth",
         sampler: Sampler::Sample(|gpu, _, series| {

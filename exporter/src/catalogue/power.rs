@@ -3,14 +3,14 @@
 use gpulet_inventory::gpu::Gpu;
 use gpulet_inventory::sample::Sample;
 
-use super::{Family, Kind, Label, Sampler, Series, Value};
+use super::{Family, Kind, Label, LabelName, Sampler, Series, Value};
 
 pub(super) const FAMILIES: &[Family] = &[
     Family {
         name: "gpulet_gpu_power_watts",
         kind: Kind::Gauge,
         unit: Some("watts"),
-        help: "Draw of the board: the mean of the last second on GA10x and later, the instant before.",
+        help: "Board power: 1 s average on Ampere GA10x and newer, instantaneous on older GPUs.",
         labels: &[],
         source: "nvmlDeviceGetPowerUsage",
         sampler: Sampler::Sample(|_, sample, series| {
@@ -55,7 +55,7 @@ pub(super) const FAMILIES: &[Family] = &[
         kind: Kind::Gauge,
         unit: Some("celsius"),
         help: "Temperature of the GPU die and of its memory.",
-        labels: &["sensor"],
+        labels: &[LabelName::words("sensor", &["gpu", "memory"])],
         source: "nvmlDeviceGetTemperature, nvmlDeviceGetFieldValues: NVML_FI_DEV_MEMORY_TEMP",
         sampler: Sampler::Sample(temperature),
     },

@@ -3,7 +3,7 @@
 use gpulet_inventory::snapshot::Snapshot;
 use gpulet_inventory::topology::{FindingReason, SeenBy};
 
-use super::{Family, Kind, Label, Sampler, Series, Value};
+use super::{Family, Kind, Label, LabelName, Sampler, Series, Value};
 
 /// What the topology is read from.
 const SOURCE: &str = "/sys/bus/pci/devices, /sys/devices/system/node, /sys/class/infiniband, \
@@ -15,7 +15,7 @@ pub(super) const FAMILIES: &[Family] = &[
         kind: Kind::Info,
         unit: None,
         help: "NVIDIA GPUs that the kernel sees on the PCI bus, with the kernel driver that is bound to each.",
-        labels: &["pci_bus_id", "driver", "numa_node"],
+        labels: &[LabelName::any("pci_bus_id"), LabelName::any("driver"), LabelName::any("numa_node")],
         source: "/sys/bus/pci/devices",
         sampler: Sampler::Node(on_the_bus),
     },
@@ -24,7 +24,7 @@ pub(super) const FAMILIES: &[Family] = &[
         kind: Kind::Gauge,
         unit: None,
         help: "What is wrong with the topology or worth knowing, by reason; /topology has the evidence and the remedy.",
-        labels: &["reason"],
+        labels: &[LabelName::listed("reason", || FindingReason::ALL.map(FindingReason::as_str).into())],
         source: SOURCE,
         sampler: Sampler::Node(findings),
     },
@@ -34,7 +34,7 @@ pub(super) const FAMILIES: &[Family] = &[
         unit: None,
         help: "GPUs in the largest free set within one NUMA node, PCIe switch or NVLink island; free is a GPU that \
                answers and that no process holds, whether or not it is allocated to a Pod.",
-        labels: &["within"],
+        labels: &[LabelName::words("within", &["numa_node", "pcie_switch", "nvlink_island"])],
         source: "the topology and nvmlDeviceGetComputeRunningProcesses_v3, nvmlDeviceGetGraphicsRunningProcesses_v3, \
                  nvmlDeviceGetMPSComputeRunningProcesses_v3",
         sampler: Sampler::Node(largest_free_sets),
