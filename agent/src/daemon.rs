@@ -41,6 +41,8 @@ pub(crate) struct Places {
     pub(crate) state_dir: PathBuf,
     /// The driver's library; absent: looked for.
     pub(crate) library: Option<PathBuf>,
+    /// For a simulated node what it simulates, in a sentence; absent on a real one.
+    pub(crate) simulated: Option<String>,
 }
 
 /// Why the daemon did not start.
@@ -192,6 +194,7 @@ fn shared(
         driver: Driver::new(driver_options(places, &settings.borrow())),
         root,
         state_dir: places.state_dir.clone(),
+        simulated: places.simulated.clone(),
         settings: settings.subscribe(),
         gpus: Arc::default(),
         topology: Arc::default(),

@@ -19,4 +19,4 @@ pub mod server;
 pub use encode::{Format, render};
 pub use explain::{Missing, explain};
 pub use own::{BuildInfo, Own, ReloadOutcome};
-pub use server::{Drained, Limits, Probe, Site, serve};
+pub use server::{About, Drained, Limits, Probe, Site, serve};

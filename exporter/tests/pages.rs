@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use client::Running;
 use gpulet_exporter::{Format, Limits};
 use gpulet_inventory::reading::{Answer, Cause, Reading};
-use gpulet_inventory::snapshot::{Condition, DownReason, Snapshot, UnlistedGpu};
+use gpulet_inventory::snapshot::{Condition, DownReason, Driver, DriverDown, Snapshot, UnlistedGpu};
 
 const PROMETHEUS: &str = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,\
                           text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
@@ -173,6 +173,7 @@ async fn the_topology_has_its_documented_shape() {
         [
             "age_seconds",
             "architecture",
+            "call",
             "compute_capability",
             "index",
             "memory_bytes",
@@ -186,6 +187,7 @@ async fn the_topology_has_its_documented_shape() {
             "processes",
             "reason",
             "serial",
+            "since_seconds",
             "up",
             "uuid",
             "vbios",
@@ -280,14 +282,14 @@ async fn a_gpu_that_never_said_which_it_is_is_shown() {
     let server = Running::start(Some(snapshot), Limits::default()).await;
     let node: serde_json::Value = serde_json::from_slice(&server.get("/topology").await.body).unwrap();
     let expected = serde_json::json!([
-        {"index": 2, "pci_bus_id": "0000:5d:00.0", "reason": "Lost", "call": "nvmlDeviceGetUUID"}
+        {"index": 2, "pci_bus_id": "0000:5d:00.0", "reason": "Lost", "call": "nvmlDeviceGetUUID",
+         "since_seconds": null}
     ]);
     assert_eq!(node["unlisted_gpus"], expected);
     assert_eq!(node["gpus"].as_array().unwrap().len(), 2);
     let answer = server.get("/").await;
     let page = answer.text();
-    let row =
-        "<td>2</td><td></td><td><code>0000:5d:00.0</code></td><td class=\"down\" colspan=\"6\">Lost</td>";
+    let row = "<td>2</td><td></td><td><code>0000:5d:00.0</code></td><td class=\"down\" title=\"nvmlDeviceGetUUID\">Lost</td>";
     assert!(page.contains(row), "{page}");
 }
 
@@ -312,13 +314,60 @@ async fn the_page_shows_gpus_and_runs_nothing() {
     let page = answer.text();
     assert!(!page.contains("<script"), "{page}");
     assert!(page.contains("&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt; &amp; &quot;co&quot;"), "{page}");
-    assert!(page.contains("<td class=\"down\" colspan=\"6\">Lost</td>"), "{page}");
-    assert!(
-        page.contains("<dt class=\"down\">GPU0: NvlinkDegraded</dt>\n<dd>&lt;b&gt;3&lt;/b&gt; NVLinks.<br>")
-    );
+    // What is known of a GPU that is down: its Xids, too.
+    let lost = "<td class=\"down\" title=\"nvmlDeviceGetName\">Lost</td><td class=\"n\">13 (2), 79 (1)</td>";
+    assert!(page.contains(lost), "{page}");
+    assert!(page.contains("<h1>gpu-7</h1>") && page.contains("As of 22:13:20 UTC"), "{page}");
+    assert!(page.contains("Simulated: &lt;none&gt; of it exists."), "{page}");
+    for name in ["GPU util", "PCI address", "MIG", "Xids", "ECC uncorrected", "Clocks event reasons"] {
+        assert!(page.contains(&format!(">{name}</th>")), "{name}");
+    }
+    assert!(page.contains(">power_cap</td>"), "{page}");
+    assert!(page.contains(
+        "<dt class=\"down\">GPU0: NvlinkDegraded</dt>\n<dd>Seen: &lt;b&gt;3&lt;/b&gt; NVLinks.<br>Remedy: "
+    ));
     assert!(page.contains("<img src=\"/topology.svg\""), "{page}");
     for link in ["/metrics", "/topology", "/topology.svg", "/healthz", "/readyz"] {
         assert!(page.contains(&format!("href=\"{link}\"")), "{link}");
     }
     assert!(!page.contains("http://") && !page.contains("https://"), "no assets from elsewhere");
+}
+
+#[tokio::test]
+async fn a_driver_that_is_let_go_of_on_request_is_no_fault() {
+    let mut snapshot = gpulet_benches::snapshot(2, 0);
+    Arc::make_mut(&mut snapshot.topology.value).findings.clear();
+    let node = Arc::make_mut(&mut snapshot.gpus.value);
+    for state in &mut node.gpus {
+        (state.condition, state.sample) = (Condition::Down(DownReason::DriverDown), None);
+    }
+    let down = |reason| Driver::Down(DriverDown { reason, message: "gone".into(), remedy: "wait".into() });
+    node.driver = down(DriverDown::QUIESCED);
+    let server = Running::start(Some(snapshot.clone()), Limits::default()).await;
+    let answer = server.get("/").await;
+    let paused = "Paused by <code>gpulet quiesce</code>. To continue: <code>gpulet resume</code>.";
+    assert!(answer.text().contains(paused) && !answer.text().contains("class=\"down\""), "{}", answer.text());
+    let node: serde_json::Value = serde_json::from_slice(&server.get("/topology").await.body).unwrap();
+    assert_eq!((&node["gpus"][1]["up"], &node["gpus"][1]["reason"]), (&false.into(), &"Quiesced".into()));
+
+    Arc::make_mut(&mut snapshot.gpus.value).driver = down("DriverNotLoaded");
+    server.show(snapshot);
+    let answer = server.get("/").await;
+    let fault = "<p class=\"down\">The driver is down (DriverNotLoaded): gone</p>\n<p>Remedy: wait</p>";
+    assert!(answer.text().contains(fault), "{}", answer.text());
+}
+
+#[tokio::test]
+async fn a_gpu_that_hangs_says_in_which_call_and_for_how_long() {
+    let mut snapshot = gpulet_benches::snapshot(2, 0);
+    let node = Arc::make_mut(&mut snapshot.gpus.value);
+    let since = std::time::Duration::from_millis(7500);
+    let hangs = DownReason::Unresponsive { call: "nvmlDeviceGetPowerUsage", since };
+    node.gpus[1].condition = Condition::Down(hangs);
+    let server = Running::start(Some(snapshot), Limits::default()).await;
+    let node: serde_json::Value = serde_json::from_slice(&server.get("/topology").await.body).unwrap();
+    let gpu = &node["gpus"][1];
+    assert_eq!((&gpu["call"], &gpu["since_seconds"]), (&"nvmlDeviceGetPowerUsage".into(), &7.5.into()));
+    let other = &node["gpus"][0];
+    assert!(other["call"].is_null() && other["since_seconds"].is_null(), "{other}");
 }

@@ -133,6 +133,7 @@ fn places(global: &Global) -> Places {
         host_root: global.host_root.clone(),
         state_dir: global.state_dir.clone(),
         library: global.nvml_library.clone(),
+        simulated: None,
     }
 }
 

@@ -35,6 +35,8 @@ pub(crate) struct Shared {
     pub(crate) root: Root,
     /// The directory of what is kept, and of the control socket.
     pub(crate) state_dir: PathBuf,
+    /// For a simulated node what it simulates, in a sentence.
+    pub(crate) simulated: Option<String>,
     /// The settings in force.
     pub(crate) settings: watch::Receiver<Arc<Settings>>,
     /// The driver's GPUs as they were last read; written by the sampling loop.

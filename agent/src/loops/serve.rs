@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use gpulet_exporter::{Limits, Site};
+use gpulet_exporter::{About, Limits, Site};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use super::{Health, Shared};
 use crate::config::Settings;
+use crate::config::node_name::NodeName;
 use crate::listen::Listener;
 use crate::supervise::LoopError;
 use crate::supervise::shutdown::Shutdown;
@@ -30,6 +31,7 @@ pub(crate) async fn run(shared: Shared, held: Held) -> Result<(), LoopError> {
             snapshot: shared.snapshot.subscribe(),
             own: Arc::clone(&shared.own),
             probe: Arc::new(health),
+            about: about(&shared),
         };
         let stop = told_to_stop(shared.shutdown.clone(), settings.clone(), limits.clone(), held.clone());
         let drained = gpulet_exporter::serve(listener, site, limits, stop).await;
@@ -40,6 +42,12 @@ pub(crate) async fn run(shared: Shared, held: Held) -> Result<(), LoopError> {
             return Ok(());
         }
     }
+}
+
+/// What the page for people says of the node.
+fn about(shared: &Shared) -> About {
+    let node = shared.settings.borrow().node_name.clone().or_else(NodeName::of_this_machine);
+    About { node: node.map(|name| name.to_string()), simulated: shared.simulated.clone() }
 }
 
 async fn told_to_stop(

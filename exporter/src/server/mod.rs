@@ -58,6 +58,17 @@ pub struct Site {
     pub own: Arc<Own>,
     /// The agent's own word on its health.
     pub probe: Arc<dyn Probe>,
+    /// What the page for people says of the node.
+    pub about: About,
+}
+
+/// What the node is to the people who look at it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct About {
+    /// Its name.
+    pub node: Option<String>,
+    /// For a simulated node what it simulates, in a sentence; absent on a real one.
+    pub simulated: Option<String>,
 }
 
 /// What one client, and all together, may take.

@@ -129,7 +129,7 @@ impl Pages {
     }
 
     fn index<B>(&self, _: &Request<B>) -> Answer {
-        let html = page::html(self.snapshot().as_deref(), self.own());
+        let html = page::html(self.snapshot().as_deref(), self.own(), &self.site.about);
         let mut answer = whole(StatusCode::OK, HTML, html.into());
         answer.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(PAGE_POLICY));
         answer

@@ -13,24 +13,24 @@
 //! numa_nodes[]         id, cpus, memory_bytes, distances[] (to the nodes of this list, in its order)
 //! pci_gpus[]           NVIDIA GPUs that the kernel sees: pci_bus_id, numa_node, kernel_driver
 //! gpus[]               GPUs that the driver knows: index, uuid, pci_bus_id, minor, model, serial, vbios, architecture,
-//!                      compute_capability, numa_node, up, reason, age_seconds, memory_bytes, and
+//!                      compute_capability, numa_node, up, reason, call, since_seconds, age_seconds, memory_bytes, and
 //!   pcie               generation, max_generation, width, max_width
 //!   nvlinks[]          link, up, version, remote, remote_pci_bus_id; null where the driver did not say
 //!   mig                enabled, pending, instances[]: id, profile_id, profile, start, size,
 //!                      compute_instances[]: id, profile_id, uuid; null where the GPU has no MIG
 //!   processes[]        pid, kind, memory_bytes, gpu_instance, compute_instance; null where the driver did not say
 //! unlisted_gpus[]      GPUs that the driver counts and that have not said which they are: index, pci_bus_id, reason,
-//!                      call (the one that hangs or was refused)
+//!                      call (the one that hangs or was refused), since_seconds (how long it has hung)
 //! ```
 
 use gpulet_inventory::gpu::{Architecture, Gpu};
-use gpulet_inventory::link::{NvLink, RemoteKind};
+use gpulet_inventory::link::{NvLink, NvLinkVersion, RemoteKind};
 use gpulet_inventory::mig::{ComputeInstance, GpuInstance, MigProfile, MigState};
 use gpulet_inventory::numa::{NumaNode, NumaNodeId};
 use gpulet_inventory::pci::PciAddress;
 use gpulet_inventory::process::GpuProcess;
 use gpulet_inventory::sample::Sample;
-use gpulet_inventory::snapshot::{Driver, GpuState, Snapshot, UnlistedGpu};
+use gpulet_inventory::snapshot::{Condition, DownReason, Driver, GpuState, Snapshot, UnlistedGpu};
 use gpulet_inventory::topology::{LargestFreeSets, NodeTopology, PlacedGpu, SeenBy};
 use serde::Serialize;
 
@@ -132,6 +132,8 @@ struct GpuView<'a> {
     numa_node: Option<NumaNodeId>,
     up: bool,
     reason: Option<&'static str>,
+    #[serde(flatten)]
+    silence: Silence,
     age_seconds: f64,
     memory_bytes: Option<u64>,
     pcie: PcieView,
@@ -159,8 +161,9 @@ impl<'a> GpuView<'a> {
                 .value()
                 .map(|(major, minor)| format!("{major}.{minor}")),
             numa_node: snapshot.topology.value.model.numa_node_of(gpu.pci),
-            up: state.condition.down_reason().is_none(),
-            reason: state.condition.down_reason(),
+            up: state.condition == Condition::Up,
+            reason: snapshot.gpus.value.down_reason(state.condition),
+            silence: Silence::new(state.condition),
             age_seconds: snapshot.taken.saturating_duration_since(state.sampled).as_secs_f64(),
             memory_bytes: sample.and_then(|sample| sample.memory.value()).map(|memory| memory.total),
             pcie: PcieView::new(gpu, sample),
@@ -171,17 +174,38 @@ impl<'a> GpuView<'a> {
     }
 }
 
+/// Which call a GPU that is down did not answer, and for how long.
+#[derive(Default, Serialize)]
+struct Silence {
+    call: Option<&'static str>,
+    since_seconds: Option<f64>,
+}
+
+impl Silence {
+    fn new(condition: Condition) -> Self {
+        match condition {
+            Condition::Up => Self::default(),
+            Condition::Down(DownReason::Unresponsive { call, since }) => {
+                Self { call: Some(call), since_seconds: Some(since.as_secs_f64()) }
+            }
+            Condition::Down(reason) => Self { call: reason.call(), since_seconds: None },
+        }
+    }
+}
+
 #[derive(Serialize)]
 struct UnlistedView {
     index: u32,
     pci_bus_id: Option<PciAddress>,
     reason: &'static str,
-    call: Option<&'static str>,
+    #[serde(flatten)]
+    silence: Silence,
 }
 
 impl UnlistedView {
     fn new(gpu: &UnlistedGpu) -> Self {
-        Self { index: gpu.index, pci_bus_id: gpu.pci, reason: gpu.reason.reason(), call: gpu.reason.call() }
+        let silence = Silence::new(Condition::Down(gpu.reason));
+        Self { index: gpu.index, pci_bus_id: gpu.pci, reason: gpu.reason.reason(), silence }
     }
 }
 
@@ -208,7 +232,7 @@ impl PcieView {
 struct LinkView {
     link: u32,
     up: bool,
-    version: Option<u32>,
+    version: Option<String>,
     remote: Option<&'static str>,
     remote_pci_bus_id: Option<PciAddress>,
 }
@@ -218,7 +242,7 @@ impl LinkView {
         Self {
             link: link.link,
             up: link.active,
-            version: link.version.value().copied(),
+            version: link.version.value().map(|version| NvLinkVersion(*version).to_string()),
             remote: link.remote_kind.value().copied().map(RemoteKind::as_str),
             remote_pci_bus_id: link.remote_pci.value().copied(),
         }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use gpulet_exporter::{BuildInfo, Drained, Limits, Own, Probe, Site, serve};
+use gpulet_exporter::{About, BuildInfo, Drained, Limits, Own, Probe, Site, serve};
 use gpulet_inventory::snapshot::Snapshot;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -55,7 +55,9 @@ impl Running {
         let own = Arc::new(Own::new(build, &["sample"]).unwrap());
         let word = Arc::new(Word::default());
         let probe: Arc<dyn Probe> = Arc::<Word>::clone(&word);
-        let site = Site { snapshot: receiver, own: Arc::clone(&own), probe };
+        let about =
+            About { node: Some("gpu-7".into()), simulated: Some("Simulated: <none> of it exists.".into()) };
+        let site = Site { snapshot: receiver, own: Arc::clone(&own), probe, about };
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(serve(listener, site, limits, async { drop(stopped.await) }));
         Self { address, snapshot: sender, own, word, stop, task }

@@ -10,7 +10,7 @@ use gpulet_simulator::node::Node;
 pub(super) fn text(node: &Node, directory: &Path, address: SocketAddr) -> String {
     let base = format!("http://{address}");
     let sim = program();
-    let mut text = format!("Simulated node {}: {}.\n", node.name(), hardware(node));
+    let mut text = format!("{}\n", sentence(node));
     text.push_str("The daemon runs on it and serves\n");
     for (path, what) in [
         ("/metrics", "for Prometheus"),
@@ -27,6 +27,11 @@ pub(super) fn text(node: &Node, directory: &Path, address: SocketAddr) -> String
     }
     text.push_str("Ctrl-C ends the daemon and removes the node.\n");
     text
+}
+
+/// What is simulated.
+pub(super) fn sentence(node: &Node) -> String {
+    format!("Simulated node {}: {}.", node.name(), hardware(node))
 }
 
 /// One command of each kind: look, load, break.

@@ -85,7 +85,7 @@ fn source(global: &Global, flags: &Daemon) -> Source {
 
 async fn run(name: &str, node: &Node, source: Source) -> Result<(), CommandError> {
     let mut held = HeldNode::start(name).await?;
-    let places = held.places();
+    let places = held.places(banner::sentence(node));
     let directory = held.directory().to_owned();
     let announce = |address| {
         // Nobody may be looking.

@@ -71,13 +71,14 @@ impl HeldNode {
         self.directory.path()
     }
 
-    /// Where the daemon finds the node.
-    pub(super) fn places(&self) -> Places {
+    /// Where the daemon finds the node; `simulated` says in a sentence what it simulates.
+    pub(super) fn places(&self, simulated: String) -> Places {
         let directory = self.directory.path();
         Places {
             host_root: directory.join("host"),
             state_dir: directory.join("gpulet"),
             library: Some(directory.join("lib/libnvidia-ml.so.1")),
+            simulated: Some(simulated),
         }
     }
 
