@@ -164,43 +164,6 @@ fn those_who_ask_nothing_do_not_keep_off_those_who_ask() {
     assert!(begun.elapsed() < Duration::from_secs(12), "{:?}", begun.elapsed());
 }
 
-/// A library whose loading does not end, in `directory`.
-fn library_that_hangs(directory: &std::path::Path) -> std::path::PathBuf {
-    let (source, library) = (directory.join("hangs.c"), directory.join("libnvidia-ml.so.1"));
-    let code =
-        "#include <unistd.h>\n__attribute__((constructor)) static void hang(void) { for (;;) pause(); }\n";
-    std::fs::write(&source, code).unwrap();
-    let mut compiler = std::process::Command::new("cc");
-    let status = compiler.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status().unwrap();
-    assert!(status.success(), "{status}");
-    library
-}
-
-#[test]
-fn a_library_that_hangs_in_loading_keeps_neither_the_daemon_nor_a_scrape() {
-    let machine = Machine::new();
-    let library = library_that_hangs(machine.host_root().parent().unwrap());
-    let mut scrape = machine.gpulet();
-    scrape.arg("--nvml-library").arg(&library).arg("metrics");
-    let scrape = scrape.stdout(std::process::Stdio::piped()).spawn().unwrap();
-
-    let mut daemon = machine.daemon(&["--nvml-library", library.to_str().unwrap()]);
-    daemon.ready();
-    daemon.scrape_until("that it hangs", |text| text.contains("gpulet_nvml_up{reason=\"Unresponsive\"} 0\n"));
-    assert_eq!(daemon.get("/healthz").0, 200);
-    daemon.signal(Signal::SIGHUP);
-    daemon.wait_for_event("configuration reloaded", 1);
-    let told = Instant::now();
-    daemon.signal(Signal::SIGTERM);
-    assert_eq!(daemon.ended().code(), Some(0));
-    assert!(told.elapsed() < Duration::from_secs(2), "{:?}", told.elapsed());
-
-    let output = scrape.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0));
-    let text = common::stdout(&output);
-    assert!(text.contains("gpulet_nvml_up{reason=\"Unresponsive\"} 0\n"), "{text}");
-}
-
 #[test]
 fn hangup_moves_it_to_another_address() {
     let machine = Machine::new();

@@ -205,15 +205,20 @@ fn a_hanging_gpu_does_not_keep_the_daemon_from_ending() {
     assert!(told.elapsed() < Duration::from_secs(2), "{:?}", told.elapsed());
 }
 
+fn block(held: &Held, symbol: &str) {
+    let hang = Happening::SetFault { gpu: None, symbol: Some(symbol.into()), effect: Effect::Block };
+    held.node.command(hang).unwrap();
+}
+
 #[test]
-fn while_it_waits_to_let_go_of_a_hanging_gpu_it_stays_alive() {
+fn while_it_waits_to_let_go_of_the_driver_it_stays_alive() {
     let held = Held::new("l40s-4x");
     let daemon = held.daemon();
     daemon.scrape_until("all GPUs", |scrape| up(scrape) == 4);
-    held.node.command(Happening::SetFault { gpu: Some(2), symbol: None, effect: Effect::Block }).unwrap();
-    daemon.scrape_until("the hanging GPU", |scrape| up(scrape) == 3);
+    block(&held, "nvmlShutdown");
     let mut quiesce = held.gpulet();
     let mut quiesce = quiesce.args(["quiesce", "--deadline", "5s"]).stderr(Stdio::null()).spawn().unwrap();
+    daemon.scrape_until("that the driver is down", |scrape| value(scrape, "gpulet_nvml_up") == Some(0.0));
     let ticks = || value(&daemon.get("/metrics").1, "gpulet_sampling_ticks_total").unwrap();
     let (before, mut most) = (ticks(), 0.0);
     let status = wait_until("the end of quiesce", || {
@@ -226,6 +231,28 @@ fn while_it_waits_to_let_go_of_a_hanging_gpu_it_stays_alive() {
     });
     assert_eq!(status.code(), Some(4), "the call hangs");
     assert!(most >= 5.0, "{most} samples were taken while it waited");
+}
+
+#[test]
+fn a_driver_that_hangs_in_opening_keeps_neither_the_daemon_nor_a_scrape() {
+    let held = Held::new("l40s-4x");
+    block(&held, "nvmlInit_v2");
+    block(&held, "nvmlInitWithFlags");
+    let mut scrape = held.gpulet();
+    let scrape = scrape.arg("metrics").stdout(Stdio::piped()).spawn().unwrap();
+    let mut daemon = held.daemon();
+    daemon.ready();
+    let down = "gpulet_nvml_up{reason=\"Unresponsive\"} 0\n";
+    daemon.scrape_until("that it hangs", |text| text.contains(down));
+    assert_eq!(daemon.get("/healthz").0, 200);
+    let told = Instant::now();
+    daemon.signal(Signal::SIGTERM);
+    assert_eq!(daemon.ended().code(), Some(0));
+    assert!(told.elapsed() < Duration::from_secs(2), "{:?}", told.elapsed());
+    // It gives up after its own time, and says what it knows.
+    let output = scrape.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(common::stdout(&output).contains(down), "{}", common::stdout(&output));
 }
 
 #[test]
