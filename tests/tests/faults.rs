@@ -30,7 +30,7 @@ fn a_lost_gpu_costs_only_itself() {
     assert_eq!(gpus_up(&scrape), 7);
     assert_eq!(scrape.gpus("gpulet_gpu_power_watts"), 7, "seven GPUs' series go on");
     assert!(scrape.series("gpulet_gpu_power_watts", &GPU_3).is_empty(), "a lost GPU has no readings");
-    agent.scrape_until("the XID of the loss is counted", |scrape| {
+    agent.scrape_until("the Xid of the loss is counted", |scrape| {
         scrape.value("gpulet_gpu_xid_errors_total", &[("gpu", "3"), ("xid", "79")]) == Some(1.0)
     });
 }
@@ -47,7 +47,7 @@ fn ten_thousand_xids_within_one_tick_are_counted_one_by_one() {
     };
     // Events come in order: once the last is counted, so are all before it that were not lost.
     let scrape =
-        agent.scrape_until("the last XID is counted", |scrape| count(scrape, "2", "94") == Some(1.0));
+        agent.scrape_until("the last Xid is counted", |scrape| count(scrape, "2", "94") == Some(1.0));
     assert_eq!(count(&scrape, "1", "31"), Some(10_000.0));
 }
 
@@ -113,6 +113,7 @@ fn a_driver_reload_needs_no_restart() {
         agent.scrape_until("the driver is down", |scrape| scrape.value("gpulet_nvml_up", &[]) == Some(0.0));
     assert_eq!(scrape.label("gpulet_nvml_up", &[], "reason").as_deref(), Some("DriverNotLoaded"));
     assert_eq!(gpus_up(&scrape), 0, "no GPU is said to be up");
+    assert_eq!(down_reason(&scrape, "3").as_deref(), Some("DriverNotLoaded"));
     assert_eq!(scrape.gpus("gpulet_gpu_up"), 8, "its GPUs are not forgotten");
     node.sim(&["fault", "driver", "load"]);
     agent.scrape_until("all GPUs are back", |scrape| gpus_up(scrape) == 8);
@@ -137,6 +138,7 @@ fn quiesce_lets_go_of_every_device_file() {
         scrape.label("gpulet_nvml_up", &[], "reason").as_deref() == Some("Quiesced")
     });
     assert_eq!(gpus_up(&scrape), 0);
+    assert_eq!(scrape.series("gpulet_gpu_up", &[("reason", "Quiesced")]).len(), 8, "no GPU is at fault");
 
     let told = gpulet_on(&node, "resume");
     assert!(told.status.success(), "{told:?}");

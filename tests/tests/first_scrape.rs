@@ -27,6 +27,11 @@ fn a_dgx_h100_is_sampled_and_served() {
     }
     let links = scrape.series("gpulet_gpu_nvlink_up", &[("gpu", "0")]).len();
     assert_eq!(links, 18, "an H100 has 18 NVLinks");
+    let link = [("gpu", "0"), ("link", "17")];
+    assert_eq!(scrape.label("gpulet_gpu_nvlink_info", &link, "version").as_deref(), Some("4.0"));
+    let failures = scrape.series("gpulet_driver_call_failures_total", &[]);
+    assert!(failures.is_empty(), "no call fails on a healthy node: {failures:?}");
+    assert!(scrape.value("gpulet_driver_calls_unsupported_total", &[]).unwrap() > 0.0);
 }
 
 #[test]
