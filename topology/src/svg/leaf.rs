@@ -5,8 +5,8 @@ use gpulet_inventory::topology::{PlacedGpu, PlacedNic, SeenBy, SlotLink, Topolog
 use super::canvas::{Anchor, Canvas, Rect, fit};
 use crate::label;
 
-/// Width of a GPU's box.
-pub(super) const GPU_WIDTH: i32 = 96;
+/// Width of a GPU's box: the longest reason why one is down fits.
+pub(super) const GPU_WIDTH: i32 = 112;
 /// Width of a NIC's box.
 pub(super) const NIC_WIDTH: i32 = 76;
 /// Height of a line of text.
