@@ -77,7 +77,7 @@ fn page() -> String {
         }
     }
     let codes: Vec<String> = DANGEROUS.iter().map(u32::to_string).collect();
-    write!(page, "{XIDS}{}.\n", codes.join(", ")).unwrap();
+    writeln!(page, "{XIDS}{}.", codes.join(", ")).unwrap();
     page
 }
 
