@@ -289,7 +289,7 @@ async fn a_gpu_that_never_said_which_it_is_is_shown() {
     assert_eq!(node["gpus"].as_array().unwrap().len(), 2);
     let answer = server.get("/").await;
     let page = answer.text();
-    let row = "<td>2</td><td></td><td><code>0000:5d:00.0</code></td><td class=\"down\" title=\"nvmlDeviceGetUUID\">Lost</td>";
+    let row = "<td>2</td><td></td><td><code>0000:5d:00.0</code></td><td class=\"down\">Lost</td>";
     assert!(page.contains(row), "{page}");
 }
 
@@ -315,7 +315,8 @@ async fn the_page_shows_gpus_and_runs_nothing() {
     assert!(!page.contains("<script"), "{page}");
     assert!(page.contains("&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt; &amp; &quot;co&quot;"), "{page}");
     // What is known of a GPU that is down: its Xids, too.
-    let lost = "<td class=\"down\" title=\"nvmlDeviceGetName\">Lost</td><td class=\"n\">13 (2), 79 (1)</td>";
+    let lost = "<td class=\"down\">Lost</td><td class=\"n\">13 (2), 79 (1)</td>\
+                <td colspan=\"8\">nvmlDeviceGetName: NVML_ERROR_GPU_IS_LOST (15)</td>";
     assert!(page.contains(lost), "{page}");
     assert!(page.contains("<h1>gpu-7</h1>") && page.contains("As of 22:13:20 UTC"), "{page}");
     assert!(page.contains("Simulated: &lt;none&gt; of it exists."), "{page}");
@@ -368,6 +369,8 @@ async fn a_gpu_that_hangs_says_in_which_call_and_for_how_long() {
     let node: serde_json::Value = serde_json::from_slice(&server.get("/topology").await.body).unwrap();
     let gpu = &node["gpus"][1];
     assert_eq!((&gpu["call"], &gpu["since_seconds"]), (&"nvmlDeviceGetPowerUsage".into(), &7.5.into()));
+    let said = "nvmlDeviceGetPowerUsage has not returned for 8 s";
+    assert!(server.get("/").await.text().contains(said));
     let other = &node["gpus"][0];
     assert!(other["call"].is_null() && other["since_seconds"].is_null(), "{other}");
 }

@@ -26,7 +26,7 @@ const HEAD: &str = "<!DOCTYPE html>
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 90em; padding: 0 1em; color: #222; background: #fff }
 table { border-collapse: collapse }
 th, td { text-align: left; padding: .2em 1em .2em 0; border-bottom: 1px solid #ddd }
-td.n { text-align: right; font-variant-numeric: tabular-nums }
+td.n { white-space: nowrap; text-align: right; font-variant-numeric: tabular-nums }
 .down { color: #b00020; font-weight: 600 }
 .banner { border-left: .3em solid #c28a00; padding: .3em .8em; background: #fff6dd }
 .table { overflow-x: auto }
@@ -165,7 +165,10 @@ fn unlisted(page: &mut String, gpu: &UnlistedGpu) -> fmt::Result {
     let address = gpu.pci.map(|pci| pci.to_string()).unwrap_or_default();
     write!(page, "<tr><td>{}</td><td></td><td><code>{address}</code></td>", gpu.index)?;
     state_cell(page, gpu.reason.reason(), gpu.reason)?;
-    writeln!(page, "<td class=\"n\">-</td><td colspan=\"{VALUES}\"></td></tr>")
+    page.push_str("<td class=\"n\">-</td>");
+    silence(page, gpu.reason)?;
+    page.push_str("</tr>\n");
+    Ok(())
 }
 
 fn row(page: &mut String, node: &NodeGpus, state: &GpuState) -> fmt::Result {
@@ -189,7 +192,7 @@ fn row(page: &mut String, node: &NodeGpus, state: &GpuState) -> fmt::Result {
     match (state.condition, state.sample.as_deref()) {
         (Condition::Up, Some(sample)) => values(page, sample)?,
         (Condition::Up, None) => write!(page, "<td colspan=\"{VALUES}\">not read yet</td>")?,
-        (Condition::Down(_), _) => write!(page, "<td colspan=\"{VALUES}\"></td>")?,
+        (Condition::Down(down), _) => silence(page, down)?,
     }
     page.push_str("</tr>\n");
     Ok(())
@@ -198,8 +201,21 @@ fn row(page: &mut String, node: &NodeGpus, state: &GpuState) -> fmt::Result {
 /// Why a GPU does not answer. What the driver is the reason of stands above the table, and is no fault of the GPU.
 fn state_cell(page: &mut String, word: &str, down: DownReason) -> fmt::Result {
     let class = if down == DownReason::DriverDown { "" } else { " class=\"down\"" };
-    let call = down.call().unwrap_or_default();
-    write!(page, "<td{class} title=\"{}\">{}</td>", Escaped(call), Escaped(word))
+    write!(page, "<td{class}>{}</td>", Escaped(word))
+}
+
+/// What a GPU that does not answer did instead.
+fn silence(page: &mut String, down: DownReason) -> fmt::Result {
+    let text = match down {
+        DownReason::Unresponsive { call, since } => {
+            format!("{call} has not returned for {:.0} s", since.as_secs_f64())
+        }
+        DownReason::Lost(answer) | DownReason::ResetRequired(answer) | DownReason::Failed(answer) => {
+            answer.to_string()
+        }
+        DownReason::DriverDown => String::new(),
+    };
+    write!(page, "<td colspan=\"{VALUES}\">{}</td>", Escaped(&text))
 }
 
 fn values(page: &mut String, sample: &Sample) -> fmt::Result {
@@ -207,7 +223,7 @@ fn values(page: &mut String, sample: &Sample) -> fmt::Result {
     cell(page, &sample.memory, |memory| format!("{} of {} MiB", memory.used >> 20, memory.total >> 20))?;
     cell(page, &sample.power.usage, |milliwatts| format!("{} W", milliwatts.div_ceil(1000)))?;
     cell(page, &sample.temperature.gpu, |celsius| format!("{celsius} °C"))?;
-    cell(page, &sample.clock.event_reasons, |bits| events_of(*bits).collect::<Vec<_>>().join(", "))?;
+    cell(page, &sample.clock.event_reasons, events)?;
     cell(page, &sample.ecc.volatile_uncorrected, u64::to_string)?;
     cell(page, &sample.mig, mig)?;
     cell(page, &sample.processes, |processes| processes.len().to_string())
@@ -221,6 +237,11 @@ fn xids(counts: &BTreeMap<u32, u64>) -> String {
         .map(|(code, times)| format!("{code} ({times})"))
         .collect();
     if came.is_empty() { "none".to_owned() } else { came.join(", ") }
+}
+
+fn events(bits: &u64) -> String {
+    let words: Vec<&str> = events_of(*bits).collect();
+    if words.is_empty() { "none".to_owned() } else { words.join(", ") }
 }
 
 fn mig(mig: &MigState) -> String {

@@ -6,7 +6,7 @@ use super::canvas::{Anchor, Canvas, Rect, fit};
 use crate::label;
 
 /// Width of a GPU's box: the longest reason why one is down fits.
-pub(super) const GPU_WIDTH: i32 = 112;
+pub(super) const GPU_WIDTH: i32 = 124;
 /// Width of a NIC's box.
 pub(super) const NIC_WIDTH: i32 = 76;
 /// Height of a line of text.
