@@ -77,7 +77,11 @@ fn declared(topology: &Topology, device: Device) -> String {
             let words = [gpu.name.clone(), Some(gpu.place.pci.to_string()), state];
             (
                 words.into_iter().flatten().collect::<Vec<_>>(),
-                if gpu.down.is_some() { "lightpink" } else { "palegreen" },
+                match (gpu.down, label::fault(gpu)) {
+                    (_, Some(_)) => "lightpink",
+                    (Some(_), None) => "lightgrey",
+                    (None, None) => "palegreen",
+                },
             )
         }
         Device::Nic(at) => {

@@ -1,7 +1,8 @@
 //! Words for people, shared by table, pictures and reasons.
 
 use gpulet_inventory::numa::NumaNodeId;
-use gpulet_inventory::topology::{PlacedNic, SlotLink, Topology};
+use gpulet_inventory::snapshot::DownReason;
+use gpulet_inventory::topology::{PlacedGpu, PlacedNic, SlotLink, Topology};
 
 /// `GPU0, GPU2 and GPU3`.
 pub(crate) fn list(words: impl IntoIterator<Item = impl AsRef<str>>) -> String {
@@ -71,4 +72,9 @@ pub(crate) fn rate(nic: &PlacedNic) -> Option<String> {
 /// `NUMA node 1`, or that it is unknown.
 pub(crate) fn numa_node(node: Option<NumaNodeId>) -> String {
     node.map_or_else(|| "NUMA node unknown".to_owned(), |node| format!("NUMA node {node}"))
+}
+
+/// Why a GPU does not answer, where the matter is the GPU and not the driver, which is down for all of them.
+pub(crate) fn fault(gpu: &PlacedGpu) -> Option<&'static str> {
+    gpu.down.filter(|reason| *reason != DownReason::DriverDown.reason())
 }

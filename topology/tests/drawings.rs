@@ -93,13 +93,38 @@ fn every_device_is_in_both_pictures() {
 
 #[test]
 fn what_is_below_its_possible_is_marked() {
-    let topology = machines::trouble().topology();
+    let mut machine = machines::trouble();
+    machine.gpus[2].down = Some("Unresponsive");
+    machine.gpus[1].down = Some("ResetRequired");
+    let topology = machine.topology();
     let svg = svg(&topology);
-    for words in ["x8 of x16", "x4 of x16", "0 of 18", "16 of 18", "down: Lost", "vfio-pci", "+4 functions"] {
+    for words in [
+        "x8 of x16",
+        "x4 of x16",
+        "0 of 18",
+        "16 of 18",
+        "down: Lost",
+        "down: Unresponsive",
+        "down: ResetRequired",
+        "vfio-pci",
+        "+4 functions",
+    ] {
         assert!(svg.contains(words), "{words}");
     }
     let sound = gpulet_topology::svg(&machines::dgx_h100().topology());
     assert!(!sound.contains("class=\"edge-bad\"") && !sound.contains(" of x"));
+}
+
+#[test]
+fn a_driver_that_is_not_open_is_no_fault_of_its_gpus() {
+    let mut machine = machines::l40s_4x();
+    machine.gpus.iter_mut().for_each(|gpu| gpu.down = Some("DriverDown"));
+    let topology = machine.topology();
+    let svg = svg(&topology);
+    assert_eq!(svg.matches(">driver not open<").count(), 4);
+    assert!(!svg.contains("class=\"down\"") && !svg.contains("class=\"small bad\""));
+    assert!(svg.contains("class=\"undriven\"") && svg.contains("the driver does not have now"));
+    assert!(!dot(&topology).contains("lightpink"));
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub(super) fn all(topology: &Topology, findings: &mut Vec<Finding>) {
 /// Where the driver itself is down it says so elsewhere, once.
 fn down(topology: &Topology, findings: &mut Vec<Finding>) {
     for gpu in &topology.gpus {
-        let Some(reason) = gpu.down.filter(|reason| *reason != "DriverDown") else { continue };
+        let Some(reason) = label::fault(gpu) else { continue };
         findings.push(finding(
             FindingReason::GpuDown,
             Severity::Fault,

@@ -33,7 +33,8 @@ fn gpu_lines(gpu: &PlacedGpu) -> Vec<Line> {
     lines.extend(gpu.c2c_links.filter(|links| *links > 0).map(|links| good(format!("C2C ×{links}"))));
     lines.extend(gpu.memory_node.map(|node| good(format!("memory: node {node}"))));
     match (gpu.down, gpu.seen_by) {
-        (Some(reason), _) => lines.push(Line(format!("down: {reason}"), true)),
+        (Some(reason), _) if label::fault(gpu).is_some() => lines.push(Line(format!("down: {reason}"), true)),
+        (Some(_), _) => lines.push(good("driver not open".to_owned())),
         (None, SeenBy::Kernel) => {
             lines.push(good(gpu.kernel_driver.clone().unwrap_or_else(|| "no driver".to_owned())));
         }
@@ -70,8 +71,8 @@ pub(super) fn draw_gpu(canvas: &mut Canvas, gpu: &PlacedGpu, rect: Rect) {
     ];
     canvas.open(&tip.into_iter().flatten().collect::<Vec<_>>().join("\n"));
     let class = match (gpu.down, gpu.seen_by) {
-        (Some(_), _) => "down",
-        (None, SeenBy::Kernel) => "undriven",
+        (Some(_), _) if label::fault(gpu).is_some() => "down",
+        (Some(_), _) | (None, SeenBy::Kernel) => "undriven",
         (None, SeenBy::Both | SeenBy::Driver) => "gpu",
     };
     canvas.rect(class, rect, 6);

@@ -3,6 +3,7 @@
 use gpulet_inventory::topology::{NumaKind, PlacedGpu, SlotLink, Topology};
 
 use super::canvas::{Anchor, Canvas, Rect, text_width};
+use crate::label;
 
 const LINE: i32 = 16;
 const SWATCH: i32 = 14;
@@ -122,10 +123,12 @@ pub(super) fn entries(topology: &Topology) -> Vec<(&'static str, &'static str)> 
         .chain(topology.nics.iter().map(|nic| &nic.place.link))
         .chain(topology.pcie_switches.iter().map(|switch| &switch.link));
     let driven = |gpu: &PlacedGpu| gpu.index.is_some() && gpu.down.is_none();
+    let undriven =
+        |gpu: &PlacedGpu| gpu.index.is_none() || (gpu.down.is_some() && label::fault(gpu).is_none());
     let entries = [
         ("gpu", "GPU", topology.gpus.iter().any(driven)),
-        ("down", "GPU that does not answer", topology.gpus.iter().any(|gpu| gpu.down.is_some())),
-        ("undriven", "GPU not in the driver's list", topology.gpus.iter().any(|gpu| gpu.index.is_none())),
+        ("down", "GPU that does not answer", topology.gpus.iter().any(|gpu| label::fault(gpu).is_some())),
+        ("undriven", "GPU that the driver does not have now", topology.gpus.iter().any(undriven)),
         ("nic", "NIC", topology.nics.iter().any(|nic| nic.rdma.is_some())),
         ("nic plain", "NIC without RDMA", topology.nics.iter().any(|nic| nic.rdma.is_none())),
         ("switch", "PCIe switch", !topology.pcie_switches.is_empty()),
