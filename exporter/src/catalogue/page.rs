@@ -39,7 +39,8 @@ Not yet verified on real hardware.
 const VALUES: &str = "
 ## Values of labels
 
-Where a label has one of a few fixed words. `reason` of calls is NVML's return code without `NVML_ERROR_`.
+Where a label has one of a few fixed words. `reason` of calls is NVML's return code without `NVML_ERROR_`; codes that say
+that there is no such thing are counted in `gpulet_driver_calls_unsupported_total` instead.
 
 | metric | label | values |
 |---|---|---|

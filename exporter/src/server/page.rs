@@ -293,6 +293,8 @@ impl Display for Escaped<'_> {
 
 #[cfg(test)]
 mod tests {
+    use gpulet_inventory::mig::MigMode;
+
     use super::*;
 
     #[test]
@@ -307,6 +309,19 @@ mod tests {
     fn the_time_is_that_of_the_day() {
         assert_eq!(TimeOfDay(Duration::from_millis(1_700_000_000_250)).to_string(), "22:13:20");
         assert_eq!(TimeOfDay(Duration::from_secs(86_400 * 365)).to_string(), "00:00:00");
+    }
+
+    #[test]
+    fn mig_is_told_with_what_a_reset_will_change() {
+        let state = |current, pending| MigState {
+            mode: MigMode { current, pending },
+            profiles: Reading::Supported(Vec::new()),
+            instances: Reading::Supported(Vec::new()),
+        };
+        assert_eq!(mig(&state(false, false)), "off");
+        assert_eq!(mig(&state(true, true)), "on, 0 instances");
+        assert_eq!(mig(&state(false, true)), "off; on after reset");
+        assert_eq!(mig(&state(true, false)), "on, 0 instances; off after reset");
     }
 
     #[test]
