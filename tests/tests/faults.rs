@@ -158,6 +158,28 @@ fn the_driver_cannot_be_unloaded_under_the_daemon() {
 }
 
 #[test]
+fn a_link_that_goes_down_is_a_zero_and_no_other_series() {
+    let node = Node::serve("dgx-h100");
+    let agent = Agent::run(&node, &[]);
+    let link = [("gpu", "4"), ("link", "17")];
+    let info = |scrape: &Scrape| {
+        let labels = ["version", "remote", "remote_pci_bus_id"];
+        labels.map(|label| scrape.label("gpulet_gpu_nvlink_info", &link, label))
+    };
+    let before = info(&agent.scrape());
+    assert_eq!(before[0].as_deref(), Some("4.0"));
+    node.sim(&["fault", "link", "--down", "4", "17"]);
+    let scrape = agent
+        .scrape_until("the link is down", |scrape| scrape.value("gpulet_gpu_nvlink_up", &link) == Some(0.0));
+    let down = info(&scrape);
+    assert!(down == before || down == [None, None, None], "{down:?}");
+    node.sim(&["fault", "link", "--up", "4", "17"]);
+    agent.scrape_until("the link is up", |scrape| {
+        scrape.value("gpulet_gpu_nvlink_up", &link) == Some(1.0) && info(scrape) == before
+    });
+}
+
+#[test]
 fn xids_are_counted_one_by_one() {
     let node = Node::serve("dgx-h100");
     let agent = Agent::run(&node, &[]);
