@@ -466,6 +466,8 @@ pub enum FindingReason {
     GpuMissing,
     /// A GPU sits elsewhere than expected.
     GpuMoved,
+    /// A GPU is of another model than the one that is expected in its place.
+    GpuModelChanged,
     /// A GPU that the driver lists does not answer.
     GpuDown,
     /// The kernel sees a GPU that the driver does not list.
@@ -476,6 +478,8 @@ pub enum FindingReason {
     NicMissing,
     /// A NIC sits elsewhere than expected.
     NicMoved,
+    /// A NIC that is expected to do RDMA does not.
+    NicWithoutRdma,
     /// An expected PCIe switch is not there.
     SwitchMissing,
     /// An expected NVSwitch is not there.
@@ -502,14 +506,16 @@ pub enum FindingReason {
 
 impl FindingReason {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::GpuMissing,
         Self::GpuMoved,
+        Self::GpuModelChanged,
         Self::GpuDown,
         Self::GpuWithoutDriver,
         Self::GpuHidden,
         Self::NicMissing,
         Self::NicMoved,
+        Self::NicWithoutRdma,
         Self::SwitchMissing,
         Self::NvSwitchMissing,
         Self::NvlinkDegraded,
@@ -528,11 +534,13 @@ impl FindingReason {
         match self {
             Self::GpuMissing => "GpuMissing",
             Self::GpuMoved => "GpuMoved",
+            Self::GpuModelChanged => "GpuModelChanged",
             Self::GpuDown => "GpuDown",
             Self::GpuWithoutDriver => "GpuWithoutDriver",
             Self::GpuHidden => "GpuHidden",
             Self::NicMissing => "NicMissing",
             Self::NicMoved => "NicMoved",
+            Self::NicWithoutRdma => "NicWithoutRdma",
             Self::SwitchMissing => "SwitchMissing",
             Self::NvSwitchMissing => "NvSwitchMissing",
             Self::NvlinkDegraded => "NvlinkDegraded",

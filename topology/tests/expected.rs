@@ -103,6 +103,43 @@ fn another_gpu_in_the_same_place_is_as_good_and_one_in_another_place_is_noted() 
 }
 
 #[test]
+fn a_gpu_of_another_model_in_the_same_place_is_a_fault() {
+    let before = machines::l40s_4x();
+    let mut now = before.clone();
+    now.gpus[2].uuid = "GPU-aaaaaaaa-0000-0000-0000-000000000000".parse().unwrap();
+    now.gpus[2].name = "NVIDIA L4".to_owned();
+    let found = against(&before, &now);
+    assert_eq!(words(&found), [(FindingReason::GpuModelChanged, "GPU2")]);
+    assert_eq!(found[0].severity, Severity::Fault);
+    let place = now.gpus[2].pci;
+    assert_eq!(found[0].evidence, format!("NVIDIA L40S is expected at {place}, and NVIDIA L4 is there"));
+    // The same GPU by its UUID: a driver may call it otherwise.
+    now.gpus[2].uuid = before.gpus[2].uuid.clone();
+    let found = against(&before, &now);
+    assert_eq!(words(&found), [(FindingReason::GpuModelChanged, "GPU2")]);
+    assert_eq!(found[0].severity, Severity::Note);
+}
+
+#[test]
+fn a_nic_that_lost_its_rdma_device_is_a_fault() {
+    let before = machines::dgx_h100();
+    let mut now = before.clone();
+    // As without mlx5_ib: the network interface stays, the RDMA device with name and GUID is gone.
+    let nic = &mut now.host.nics[1];
+    let rdma = nic.rdma.take().unwrap();
+    nic.interfaces = vec!["eth1".to_owned()];
+    let place = nic.pci;
+    let found = against(&before, &now);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!((found[0].reason, found[0].severity), (FindingReason::NicWithoutRdma, Severity::Fault));
+    let name = rdma.name;
+    assert_eq!(found[0].evidence, format!("{name} is expected at {place}, and the device there has no RDMA"));
+    // It was none when the profile was saved: nothing is lost.
+    assert_eq!(against(&now, &now), []);
+    assert_eq!(against(&now, &before), []);
+}
+
+#[test]
 fn a_gpu_is_missing_also_where_another_got_its_address() {
     let before = machines::l40s_4x();
     let mut now = before.clone();

@@ -1,7 +1,7 @@
 //! What the profile expects and the topology has.
 //!
 //! A device is known by its identity where it has one, else by its place: another GPU or NIC of the same kind in the
-//! same place is as good as the one before.
+//! same place is as good as the one before, and one of another model is not.
 
 use std::collections::BTreeMap;
 
@@ -16,14 +16,20 @@ pub(super) fn all(profile: &Profile, topology: &Topology, findings: &mut Vec<Fin
     for expected in &profile.gpus {
         match find_gpu(profile, topology, expected) {
             None => findings.push(missing_gpu(expected)),
-            Some(gpu) => moved_gpu(expected, gpu, findings),
+            Some(gpu) => {
+                moved_gpu(expected, gpu, findings);
+                other_model(expected, gpu, findings);
+            }
         }
     }
     let near = near_gpus(topology);
     for expected in &profile.nics {
         match find_nic(profile, topology, expected) {
             None => findings.push(missing_nic(expected)),
-            Some(nic) => moved_nic(expected, nic, topology, &near, findings),
+            Some(nic) => {
+                moved_nic(expected, nic, topology, &near, findings);
+                without_rdma(expected, nic, findings);
+            }
         }
     }
     let switches: Vec<PciAddress> = topology.pcie_switches.iter().map(|switch| switch.upstream).collect();
@@ -111,6 +117,26 @@ fn moved_gpu(expected: &ExpectedGpu, gpu: &PlacedGpu, findings: &mut Vec<Finding
     }
 }
 
+/// The very GPU that was expected stays the same model, whatever a newer driver calls it.
+fn other_model(expected: &ExpectedGpu, gpu: &PlacedGpu, findings: &mut Vec<Finding>) {
+    let (Some(before), Some(now)) = (&expected.name, &gpu.name) else { return };
+    if before == now {
+        return;
+    }
+    let (severity, evidence) = if expected.uuid.is_some() && expected.uuid == gpu.uuid {
+        (Severity::Note, format!("it is expected to be called {before} and the driver calls it {now}"))
+    } else {
+        (Severity::Fault, format!("{before} is expected at {}, and {now} is there", expected.pci))
+    };
+    findings.push(finding(
+        FindingReason::GpuModelChanged,
+        severity,
+        &gpu.label,
+        evidence,
+        "put the expected model back, or save the profile anew if the change was wanted",
+    ));
+}
+
 fn missing_nic(expected: &ExpectedNic) -> Finding {
     let name = expected.rdma.as_deref().unwrap_or("a network device");
     finding(
@@ -155,6 +181,19 @@ fn moved_nic(
             "put the card back into its slot, or save the profile anew if the change was wanted",
         ));
     }
+}
+
+/// The device is still a network device to the kernel, or none at all, when the RDMA driver is not loaded.
+fn without_rdma(expected: &ExpectedNic, nic: &PlacedNic, findings: &mut Vec<Finding>) {
+    let Some(name) = expected.rdma.as_deref().filter(|_| nic.rdma.is_none()) else { return };
+    findings.push(finding(
+        FindingReason::NicWithoutRdma,
+        Severity::Fault,
+        &nic.label,
+        format!("{name} is expected at {}, and the device there has no RDMA", expected.pci),
+        "load the RDMA driver of the card (such as mlx5_ib) and look for it in the kernel log; a container that \
+         has the RDMA device for itself hides it too",
+    ));
 }
 
 /// The kernel numbers buses anew when a card comes or goes, so only a smaller number of switches is a loss. Which are
