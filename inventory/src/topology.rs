@@ -231,6 +231,8 @@ pub struct PlacedGpu {
     pub memory_node: Option<NumaNodeId>,
     /// NVLink chip-to-chip links to the CPU; absent where the driver does not say.
     pub c2c_links: Option<u32>,
+    /// Whether it is in MIG mode now; absent where the driver does not say, as for a GPU without MIG.
+    pub mig_mode: Option<bool>,
     /// Its NVLinks.
     pub nvlinks: GpuNvlinks,
     /// The NVLink fabric that it is registered with.

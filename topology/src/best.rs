@@ -69,10 +69,10 @@ pub enum BestError {
         why: String,
     },
     /// There is no such GPU.
-    #[error("there is no GPU `{name}`; this node has {known}")]
+    #[error("there is no GPU {names}; this node has {known}")]
     UnknownGpu {
-        /// The name.
-        name: String,
+        /// The names that fit none, quoted.
+        names: String,
         /// Those that there are.
         known: String,
     },

@@ -222,6 +222,90 @@ fn nvlinks_that_all_lost_are_found_by_the_profile_only() {
 }
 
 #[test]
+fn links_that_are_down_for_mig_mode_are_no_fault() {
+    let before = machines::dgx_h100();
+    let mut now = before.clone();
+    now.mig_on(3);
+    assert_eq!(now.topology().gpus[3].mig_mode, Some(true));
+    for found in [without_profile(&now), against(&before, &now)] {
+        assert_eq!(words(&found), [(FindingReason::NvlinkDegraded, "GPU3")]);
+        assert_eq!(found[0].severity, Severity::Note);
+        assert!(found[0].evidence.contains("MIG mode"), "{}", found[0].evidence);
+        assert!(!found[0].remedy.contains("reset"), "{}", found[0].remedy);
+    }
+    // Six of eight in MIG mode are no majority: the seventh is still held against the eighth.
+    (0..6).for_each(|gpu| now.mig_on(gpu));
+    now.links_down(6, 18);
+    let found = against(&before, &now);
+    let faults: Vec<&str> = found
+        .iter()
+        .filter(|finding| finding.severity == Severity::Fault)
+        .map(|finding| finding.subject.as_str())
+        .collect();
+    assert_eq!(faults, ["GPU6"]);
+    assert_eq!(without_profile(&now), [], "one against one is no majority, and six have no say");
+    // A profile of that day expects no number of links of them.
+    let links: Vec<Option<u32>> = Profile::of(&now.topology()).gpus.iter().map(|gpu| gpu.nvlinks).collect();
+    assert_eq!(links, [None, None, None, None, None, None, Some(0), Some(18)]);
+}
+
+#[test]
+fn a_bridge_with_one_end_in_mig_mode_is_not_asymmetric() {
+    let mut machine = machines::a100_pcie_nvlink_pairs();
+    machine.locality = None;
+    machine.mig_on(0);
+    let reasons: Vec<FindingReason> = without_profile(&machine).iter().map(|found| found.reason).collect();
+    assert_eq!(reasons, [FindingReason::NvlinkDegraded]);
+}
+
+#[test]
+fn a_pcie_card_without_bridge_is_a_note_until_a_profile_expects_one() {
+    let mut machine = machines::a100_pcie_nvlink_pairs();
+    machine.locality = None;
+    let slot = machine.slot(Some(1));
+    let single = machine.gpu(&slot);
+    let found = without_profile(&machine);
+    assert_eq!(words(&found), [(FindingReason::NvlinkDegraded, "GPU8")]);
+    assert_eq!(found[0].severity, Severity::Note);
+    assert!(found[0].evidence.contains("bridges"), "{}", found[0].evidence);
+    assert_eq!(against(&machine, &machine), []);
+    let mut bridged = machine.clone();
+    let slot = bridged.slot(Some(1));
+    let other = bridged.gpu(&slot);
+    bridged.linked(single, other, 12);
+    let mut parted = bridged.clone();
+    parted.links_down(single, 12);
+    parted.links_down(other, 12);
+    let severities: Vec<Severity> = against(&bridged, &parted).iter().map(|found| found.severity).collect();
+    assert_eq!(severities, [Severity::Fault; 2]);
+    // A bridge that lost a part of its links is broken, whatever was meant.
+    let mut machine = machines::a100_pcie_nvlink_pairs();
+    machine.locality = None;
+    machine.links_down(0, 4);
+    machine.links_down(2, 4);
+    assert_eq!(without_profile(&machine).len(), 2);
+    assert!(without_profile(&machine).iter().all(|found| found.severity == Severity::Fault));
+    // Links of a baseboard are wired: one GPU without is broken.
+    let mut machine = machines::dgx_1v();
+    machine.links_down(5, 6);
+    let found = without_profile(&machine);
+    let degraded = found.iter().find(|found| found.reason == FindingReason::NvlinkDegraded).unwrap();
+    assert_eq!((degraded.subject.as_str(), degraded.severity), ("GPU5", Severity::Fault));
+    // The same of links to NVSwitches that no two GPUs share, for they are registered apart.
+    let mut machine = machines::dgx_h100();
+    for (clique, gpu) in (0..).zip(&mut machine.gpus) {
+        let cluster_uuid = Some("8f6d2c3a-0000-1111-2222-333344445555".to_owned());
+        gpu.fabric =
+            Reading::Supported(Fabric { state: 3, status: 0, clique_id: Some(clique), cluster_uuid });
+    }
+    machine.links_down(5, 18);
+    assert_eq!(machine.topology().nvlink_islands, []);
+    let found = without_profile(&machine);
+    let degraded = found.iter().find(|found| found.reason == FindingReason::NvlinkDegraded).unwrap();
+    assert_eq!((degraded.subject.as_str(), degraded.severity), ("GPU5", Severity::Fault));
+}
+
+#[test]
 fn asymmetric_links_are_closed_by_the_lesser_count_and_found() {
     let mut machine = machines::a100_pcie_nvlink_pairs();
     machine.locality = None;

@@ -169,6 +169,7 @@ fn machine() -> impl Strategy<Value = Machine> {
                 pci,
                 name,
                 down: (!up).then_some("Lost"),
+                mig: Reading::Unsupported(UNSUPPORTED),
                 nvlinks: links.map(numbered),
                 fabric,
             });

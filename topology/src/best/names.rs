@@ -15,17 +15,25 @@ pub fn parse_gpus(topology: &Topology, list: &str) -> Result<Vec<usize>, BestErr
     let mut gpus = Vec::new();
     for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
         match range(name) {
-            Some((first, last)) => {
-                for index in first..=last {
-                    gpus.push(one(topology, &index.to_string()).ok_or_else(|| unknown(topology, name))?);
-                }
-            }
-            None => gpus.push(one(topology, name).ok_or_else(|| unknown(topology, name))?),
+            Some((first, last)) => gpus.extend(between(topology, first, last)?),
+            None => gpus.push(one(topology, name).ok_or_else(|| unknown(topology, &[name.to_owned()]))?),
         }
     }
     gpus.sort_unstable();
     gpus.dedup();
     Ok(gpus)
+}
+
+/// The GPUs with these numbers and all between them.
+fn between(topology: &Topology, first: u16, last: u16) -> Result<Vec<usize>, BestError> {
+    let (mut gpus, mut missing) = (Vec::new(), Vec::new());
+    for index in (first..=last).map(|index| index.to_string()) {
+        match one(topology, &index) {
+            Some(position) => gpus.push(position),
+            None => missing.push(index),
+        }
+    }
+    if missing.is_empty() { Ok(gpus) } else { Err(unknown(topology, &missing)) }
 }
 
 /// More than four digits are no GPU's number, and would make for a long loop.
@@ -53,10 +61,18 @@ fn one(topology: &Topology, name: &str) -> Option<usize> {
     position(&|gpu| gpu.label.eq_ignore_ascii_case(name))
 }
 
-fn unknown(topology: &Topology, name: &str) -> BestError {
+/// How many names that fit no GPU are told.
+const TOLD: usize = 4;
+
+fn unknown(topology: &Topology, names: &[String]) -> BestError {
     let known = match topology.gpus.as_slice() {
         [] => "none".to_owned(),
         gpus => crate::label::list(gpus.iter().map(|gpu| &gpu.label)),
     };
-    BestError::UnknownGpu { name: name.chars().take(64).collect(), known }
+    let quoted = |name: &String| format!("`{}`", name.chars().take(64).collect::<String>());
+    let mut told: Vec<String> = names.iter().take(TOLD).map(quoted).collect();
+    if let Some(more) = names.len().checked_sub(TOLD).filter(|more| *more > 0) {
+        told.push(format!("{more} more"));
+    }
+    BestError::UnknownGpu { names: crate::label::list(told), known }
 }

@@ -115,6 +115,9 @@ fn divergence(topology: &Topology, findings: &mut Vec<Finding>) {
 fn asymmetric(topology: &Topology, findings: &mut Vec<Finding>) {
     for pair in &topology.pairs {
         let Some((first, second)) = pair.nvlink.and_then(|nvlink| nvlink.asymmetric) else { continue };
+        if [pair.a, pair.b].iter().any(|device| is_in_mig_mode(topology, *device)) {
+            continue;
+        }
         let (a, b) = (topology.label(pair.a), topology.label(pair.b));
         findings.push(finding(
             FindingReason::NvlinkAsymmetric,
@@ -127,6 +130,11 @@ fn asymmetric(topology: &Topology, findings: &mut Vec<Finding>) {
             "reset both GPUs; if it stays, check the NVLink bridge or the board",
         ));
     }
+}
+
+/// Such a GPU has its links off, whatever its neighbours count.
+fn is_in_mig_mode(topology: &Topology, device: Device) -> bool {
+    matches!(device, Device::Gpu(at) if topology.gpus.get(at).is_some_and(|gpu| gpu.mig_mode == Some(true)))
 }
 
 fn acs(topology: &Topology, findings: &mut Vec<Finding>) {

@@ -98,6 +98,11 @@ fn slow(subject: &str, link: SlotLink, why_it_counts: &str, findings: &mut Vec<F
     ));
 }
 
+/// NVLinks that are up; absent where that says nothing of the board: not read, or off for MIG mode.
+pub(super) fn up(gpu: &PlacedGpu) -> Option<u32> {
+    (gpu.nvlinks.unread.is_none() && gpu.mig_mode != Some(true)).then_some(gpu.nvlinks.active)
+}
+
 fn nvlink_degree(
     gpu: &PlacedGpu,
     expected: Option<&ExpectedGpu>,
@@ -107,25 +112,40 @@ fn nvlink_degree(
     if gpu.nvlinks.unread.is_some() {
         return;
     }
-    let active = |gpu: &PlacedGpu| gpu.nvlinks.unread.is_none().then_some(gpu.nvlinks.active);
-    let sibling = || most_have(topology, gpu, active).map(|links| (links, "most GPUs of its kind have"));
-    let by_profile = expected.and_then(|gpu| gpu.nvlinks).map(|links| (links, "expected are"));
-    let Some((wanted, who)) = by_profile.or_else(sibling).filter(|(wanted, _)| gpu.nvlinks.active < *wanted)
-    else {
-        return;
-    };
+    let by_profile = expected.and_then(|gpu| gpu.nvlinks);
+    let by_siblings = || most_have(topology, gpu, up).map(|links| (links, "most GPUs of its kind have"));
+    let wanted = by_profile.map(|links| (links, "expected are")).or_else(by_siblings);
+    let Some((wanted, who)) = wanted.filter(|(wanted, _)| gpu.nvlinks.active < *wanted) else { return };
     let mut evidence = format!("{} NVLinks are up, {who} {wanted}", gpu.nvlinks.active);
     if !gpu.nvlinks.down.is_empty() {
         let down = label::list(gpu.nvlinks.down.iter().map(ToString::to_string));
         evidence.push_str(&format!("; down: {down}"));
     }
-    findings.push(finding(
-        FindingReason::NvlinkDegraded,
-        Severity::Fault,
-        &gpu.label,
-        evidence,
-        "look for Xid 74 in the kernel log, reset the GPU; if it stays, check NVSwitches, baseboard or bridge",
-    ));
+    let (severity, remedy) = if gpu.mig_mode == Some(true) {
+        evidence.push_str("; it is in MIG mode, which has no NVLink");
+        (Severity::Note, "nothing, while the GPU shall be in MIG mode")
+    } else if by_profile.is_none() && may_lack_a_bridge(gpu, topology) {
+        evidence.push_str("; others of its kind are joined by bridges, and it may be meant to have none");
+        (Severity::Note, "nothing, if it has no NVLink bridge; else reseat the bridge, and save a profile")
+    } else {
+        (
+            Severity::Fault,
+            "look for Xid 74 in the kernel log, reset the GPU; if it stays, check NVSwitches, baseboard or bridge",
+        )
+    };
+    findings.push(finding(FindingReason::NvlinkDegraded, severity, &gpu.label, evidence, remedy));
+}
+
+/// Whether a GPU without any link up is of a kind whose links come by bridges that a person puts on: PCIe cards. On
+/// other boards links are wired to NVSwitches, or to more than one other GPU; the NVL cards have bridges for four.
+fn may_lack_a_bridge(gpu: &PlacedGpu, topology: &Topology) -> bool {
+    let name = gpu.name.as_deref().unwrap_or_default();
+    let widest = if name.ends_with(" NVL") { 4 } else { 2 };
+    let alike = |at: &usize| topology.gpus.get(*at).is_some_and(|other| other.name == gpu.name);
+    let mut islands = topology.nvlink_islands.iter().filter(|island| island.gpus.iter().any(alike));
+    let switched = topology.gpus.iter().any(|other| other.name == gpu.name && other.nvlinks.to_switches > 0);
+    let wired = switched || name.contains("SXM") || islands.any(|island| island.gpus.len() > widest);
+    gpu.nvlinks.active == 0 && !wired
 }
 
 /// The value that more than half of the GPUs with this one's name have.

@@ -39,7 +39,7 @@ pub struct ExpectedGpu {
     pub name: Option<String>,
     /// NUMA node.
     pub numa_node: Option<NumaNodeId>,
-    /// Active NVLinks; absent where they were not read.
+    /// Active NVLinks; absent where they were not read, and for a GPU in MIG mode, which has them off.
     pub nvlinks: Option<u32>,
     /// Lanes that both ends of the PCIe link have.
     pub pcie_width: Option<u32>,
@@ -114,7 +114,7 @@ fn expected_gpu(gpu: &PlacedGpu) -> ExpectedGpu {
         uuid: gpu.uuid.clone(),
         name: gpu.name.clone(),
         numa_node: gpu.place.numa.node,
-        nvlinks: gpu.nvlinks.unread.is_none().then_some(gpu.nvlinks.active),
+        nvlinks: super::links::up(gpu),
         pcie_width: link.possible_width,
         pcie_speed_mts: link.possible_speed_mts,
     }

@@ -95,6 +95,7 @@ fn driven(places: &Places<'_>, view: &GpuView<'_>, driver: Option<&GpuLocality>)
         driver_numa_nodes: driver.and_then(|driver| driver.memory_affinity.value()).cloned(),
         memory_node: memory_node(places.host, view.pci).or(own),
         c2c_links: driver.and_then(|driver| driver.c2c_links.value()).copied(),
+        mig_mode: view.mig.and_then(|mig| mig.value()).map(|mig| mig.mode.current),
         nvlinks: nvlink::count(view),
         fabric: fabric::of_gpu(view),
     }
@@ -114,6 +115,7 @@ fn undriven(places: &Places<'_>, device: &PciDevice) -> PlacedGpu {
         driver_numa_nodes: None,
         memory_node: memory_node(places.host, device.address),
         c2c_links: None,
+        mig_mode: None,
         nvlinks: nvlink::unlisted(),
         fabric: fabric::unlisted(),
     }

@@ -3,6 +3,7 @@
 use gpulet_inventory::gpu::GpuUuid;
 use gpulet_inventory::host::{Host, PciDevice, PciKind};
 use gpulet_inventory::link::NvLink;
+use gpulet_inventory::mig::MigState;
 use gpulet_inventory::pci::PciAddress;
 use gpulet_inventory::reading::Reading;
 use gpulet_inventory::sample::Fabric;
@@ -21,6 +22,8 @@ pub struct GpuView<'a> {
     pub name: Option<&'a str>,
     /// Why it does not answer, in one stable word; absent while it is up.
     pub down: Option<&'static str>,
+    /// How it is divided; absent where it was never read.
+    pub mig: Option<&'a Reading<MigState>>,
     /// Its NVLinks; absent where they were never read.
     pub nvlinks: Option<&'a Reading<Vec<NvLink>>>,
     /// Its fabric registration; absent where it was never read.
@@ -51,6 +54,7 @@ impl<'a> GpuView<'a> {
             pci,
             name: None,
             down: Some(gpu.reason.reason()),
+            mig: None,
             nvlinks: None,
             fabric: None,
         }
@@ -75,6 +79,7 @@ impl<'a> From<&'a GpuState> for GpuView<'a> {
             pci: state.gpu.pci,
             name: state.gpu.name.value().map(String::as_str),
             down: state.condition.down_reason(),
+            mig: sample.map(|sample| &sample.mig),
             nvlinks: sample.map(|sample| &sample.nvlinks),
             fabric: sample.map(|sample| &sample.fabric),
         }

@@ -6,6 +6,7 @@ use gpulet_inventory::host::{
 };
 use gpulet_inventory::link::{NvLink, RemoteKind};
 use gpulet_inventory::locality::{DriverLocality, GpuLocality, Level};
+use gpulet_inventory::mig::{MigMode, MigState};
 use gpulet_inventory::numa::{CpuSet, NumaNode, NumaNodeId};
 use gpulet_inventory::pci::PciAddress;
 use gpulet_inventory::reading::{Answer, Cause, Reading};
@@ -24,6 +25,7 @@ pub struct Gpu {
     pub pci: PciAddress,
     pub name: String,
     pub down: Option<&'static str>,
+    pub mig: Reading<MigState>,
     pub nvlinks: Reading<Vec<NvLink>>,
     pub fabric: Reading<Fabric>,
 }
@@ -36,6 +38,7 @@ impl Gpu {
             pci: self.pci,
             name: Some(&self.name),
             down: self.down,
+            mig: Some(&self.mig),
             nvlinks: Some(&self.nvlinks),
             fabric: Some(&self.fabric),
         }
@@ -118,6 +121,7 @@ impl Machine {
             pci,
             name: self.gpu_name.clone(),
             down: None,
+            mig: Reading::Unsupported(UNSUPPORTED),
             nvlinks: Reading::Supported(Vec::new()),
             fabric: Reading::Unsupported(UNSUPPORTED),
         });
@@ -189,6 +193,16 @@ impl Machine {
     pub fn links_down(&mut self, gpu: usize, links: usize) {
         let Reading::Supported(known) = &mut self.gpus[gpu].nvlinks else { panic!("no links") };
         known.iter_mut().rev().take(links).for_each(|link| link.active = false);
+    }
+
+    /// Switches MIG mode on, which puts all links of the GPU down.
+    pub fn mig_on(&mut self, gpu: usize) {
+        self.links_down(gpu, usize::MAX);
+        self.gpus[gpu].mig = Reading::Supported(MigState {
+            mode: MigMode { current: true, pending: true },
+            profiles: Reading::Supported(Vec::new()),
+            instances: Reading::Supported(Vec::new()),
+        });
     }
 
     /// Lets the driver say one level for every two GPUs of its own.
