@@ -72,7 +72,8 @@ fn driver() -> Driver {
 
 fn calls() -> CallStats {
     let failed = BTreeMap::from([("nvmlDeviceGetPowerUsage", BTreeMap::from([("TIMEOUT", 2)]))]);
-    CallStats { made: 123_456, failed, unsupported: 96, stuck_threads: 0, opens: 1 }
+    let unsupported = BTreeMap::from([("nvmlDeviceGetJpgUtilization", BTreeMap::from([("NO_SYMBOL", 8)]))]);
+    CallStats { made: 123_456, failed, unsupported, stuck_threads: 0, opens: 1 }
 }
 
 fn process() -> ProcessStats {

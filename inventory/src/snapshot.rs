@@ -87,9 +87,10 @@ pub struct CallStats {
     /// Calls that failed, by symbol and then by reason ([`crate::reading::Cause::reason`]).
     #[serde(deserialize_with = "crate::word::deserialize_counts")]
     pub failed: BTreeMap<Word, BTreeMap<Word, u64>>,
-    /// Calls, and fields of calls, that this driver or a GPU does not have. That is no failure: what there is cannot be
-    /// known without asking, and what there is not is asked for once in a long time.
-    pub unsupported: u64,
+    /// Calls, and fields of calls, that this driver or a GPU does not have, by the same. That is no failure: what there is
+    /// cannot be known without asking, and what there is not is asked for once in a long time.
+    #[serde(deserialize_with = "crate::word::deserialize_counts")]
+    pub unsupported: BTreeMap<Word, BTreeMap<Word, u64>>,
     /// Threads that are stuck in a call now.
     pub stuck_threads: u64,
     /// How often the driver was opened.

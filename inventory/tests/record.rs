@@ -348,7 +348,10 @@ impl Draw {
             calls: CallStats {
                 made: self.number(),
                 failed: failed.into_iter().collect(),
-                unsupported: self.number(),
+                unsupported: BTreeMap::from([(
+                    "nvmlDeviceGetMigMode",
+                    BTreeMap::from([("NOT_SUPPORTED", self.number())]),
+                )]),
                 stuck_threads: self.number(),
                 opens: self.number(),
             },

@@ -10,13 +10,16 @@ use gpulet_inventory::snapshot::CallStats;
 use crate::code::is_unsupported;
 use crate::lock::lock;
 
+/// Numbers by call and reason.
+type Counts = BTreeMap<&'static str, BTreeMap<&'static str, u64>>;
+
 /// Counters of this process, over all times that the driver was opened.
 #[derive(Debug, Default)]
 pub(crate) struct Stats {
     made: AtomicU64,
     opens: AtomicU64,
-    unsupported: AtomicU64,
-    failed: Mutex<BTreeMap<&'static str, BTreeMap<&'static str, u64>>>,
+    failed: Mutex<Counts>,
+    unsupported: Mutex<Counts>,
 }
 
 impl Stats {
@@ -27,11 +30,8 @@ impl Stats {
 
     /// A call did not succeed, or a field of one did not. That the driver or the GPU does not have it is counted apart.
     pub(crate) fn failed(&self, call: &'static str, cause: Cause) {
-        if is_unsupported(cause) {
-            self.unsupported.fetch_add(1, Ordering::Relaxed);
-            return;
-        }
-        *lock(&self.failed).entry(call).or_default().entry(cause.reason()).or_default() += 1;
+        let counts = if is_unsupported(cause) { &self.unsupported } else { &self.failed };
+        *lock(counts).entry(call).or_default().entry(cause.reason()).or_default() += 1;
     }
 
     /// The driver was opened; the number of times so far.
@@ -44,7 +44,7 @@ impl Stats {
         CallStats {
             made: self.made.load(Ordering::Relaxed),
             failed: lock(&self.failed).clone(),
-            unsupported: self.unsupported.load(Ordering::Relaxed),
+            unsupported: lock(&self.unsupported).clone(),
             stuck_threads: u64::try_from(stuck_threads).unwrap_or(u64::MAX),
             opens: self.opens.load(Ordering::Relaxed),
         }
@@ -64,8 +64,9 @@ mod tests {
         }
         stats.failed("nvmlDeviceGetPowerUsage", Cause::Code(TIMEOUT));
         let counted = stats.snapshot(0);
-        assert_eq!(counted.unsupported, 3);
         let failed = BTreeMap::from([("nvmlDeviceGetPowerUsage", BTreeMap::from([("TIMEOUT", 1)]))]);
         assert_eq!(counted.failed, failed);
+        let reasons = BTreeMap::from([("INVALID_ARGUMENT", 1), ("NOT_SUPPORTED", 1), ("NO_SYMBOL", 1)]);
+        assert_eq!(counted.unsupported, BTreeMap::from([("nvmlDeviceGetMigMode", reasons)]));
     }
 }

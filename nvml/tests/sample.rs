@@ -14,7 +14,7 @@ use gpulet_inventory::snapshot::{Condition, Driver};
 use gpulet_nvml::Classes;
 use gpulet_simulator::command::{Command, Counter, Hold, Load};
 use gpulet_simulator::state::{self, Effect};
-use support::{Rig, all_up, failures, sample, unsupported, value};
+use support::{Rig, all_up, failures, sample, unsupported, unsupported_calls, value};
 
 #[tokio::test]
 async fn a_dgx_h100_is_read_in_full() {
@@ -200,12 +200,12 @@ async fn an_l40s_has_no_nvlink_and_no_mig_and_is_not_asked_again() {
     for _ in 0..5 {
         last = rig.tick().await;
     }
-    assert_eq!(last.calls.failed, first.calls.failed, "what is unsupported was asked for again");
-    assert_eq!(failures(&last, "nvmlDeviceGetMigMode", "NOT_SUPPORTED"), 4, "once for each GPU");
+    assert_eq!(last.calls.unsupported, first.calls.unsupported, "what is unsupported was asked for again");
+    assert_eq!(unsupported_calls(&last, "nvmlDeviceGetMigMode", "NOT_SUPPORTED"), 4, "once for each GPU");
     assert!(last.calls.made > first.calls.made);
     // After ten minutes each is asked once more.
     let later = rig.tick_at(Instant::now() + Duration::from_secs(601)).await;
-    assert_eq!(failures(&later, "nvmlDeviceGetMigMode", "NOT_SUPPORTED"), 8);
+    assert_eq!(unsupported_calls(&later, "nvmlDeviceGetMigMode", "NOT_SUPPORTED"), 8);
 }
 
 #[tokio::test]

@@ -63,7 +63,7 @@ pub(super) const FAMILIES: &[Family] = &[
         help: "Calls and fields of calls that this driver or a GPU does not have; gpulet metrics --explain names them.",
         labels: &[],
         source: "the agent",
-        sampler: Sampler::Node(|node, series| series.point(&[], node.gpus.value.calls.unsupported.into())),
+        sampler: Sampler::Node(unsupported_calls),
     },
     Family {
         name: "gpulet_driver_stuck_threads",
@@ -94,6 +94,11 @@ fn info(node: &Snapshot, series: &mut Series<'_>) {
         ),
         Driver::Down(down) => series.missing(&[], Absence::DriverDown(&down.message)),
     }
+}
+
+fn unsupported_calls(node: &Snapshot, series: &mut Series<'_>) {
+    let times: u64 = node.gpus.value.calls.unsupported.values().flat_map(|reasons| reasons.values()).sum();
+    series.point(&[], times.into());
 }
 
 fn failed_calls(node: &Snapshot, series: &mut Series<'_>) {

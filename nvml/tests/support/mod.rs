@@ -129,6 +129,11 @@ pub(crate) fn failures(gpus: &NodeGpus, call: &str, reason: &str) -> u64 {
     gpus.calls.failed.get(call).and_then(|reasons| reasons.get(reason)).copied().unwrap_or(0)
 }
 
+/// How often a call was made that the driver or a GPU does not have.
+pub(crate) fn unsupported_calls(gpus: &NodeGpus, call: &str, reason: &str) -> u64 {
+    gpus.calls.unsupported.get(call).and_then(|reasons| reasons.get(reason)).copied().unwrap_or(0)
+}
+
 /// Files below `dir` that this process has open.
 pub(crate) fn open_files_below(dir: &Path) -> Vec<std::path::PathBuf> {
     let dir = dir.canonicalize().unwrap();
