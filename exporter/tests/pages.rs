@@ -238,6 +238,7 @@ async fn the_model_has_its_documented_shape() {
             "label",
             "link",
             "memory_node",
+            "mig_mode",
             "name",
             "numa",
             "nvlinks",
