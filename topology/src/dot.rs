@@ -37,14 +37,13 @@ fn place(topology: &Topology, device: Device) -> Option<&Place> {
     }
 }
 
-/// A quoted string of the DOT language.
+/// A quoted string of the DOT language, of one line or several. Names in it are made fit by [`label::name`] before.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from('"');
     for character in text.chars() {
         match character {
             '"' | '\\' => quoted.extend(['\\', character]),
             '\n' => quoted.push_str("\\n"),
-            control if control.is_control() => quoted.push(' '),
             other => quoted.push(other),
         }
     }
@@ -54,7 +53,9 @@ fn quoted(text: &str) -> String {
 
 fn cluster(topology: &Topology, node: Option<NumaNodeId>, text: &mut String) {
     let name = node.map_or_else(|| "unknown".to_owned(), |node| node.to_string());
-    let cpus = node.and_then(|id| topology.numa_node(id)).map(|area| format!("\nCPUs {}", area.node.cpus));
+    let cpus = node
+        .and_then(|id| topology.numa_node(id))
+        .map(|area| format!("\nCPUs {}", label::cut(&area.node.cpus.to_string(), 40)));
     let title = format!("{}{}", label::numa_node(node), cpus.unwrap_or_default());
     let _ = writeln!(
         text,
@@ -74,7 +75,7 @@ fn declared(topology: &Topology, device: Device) -> String {
         Device::Gpu(at) => {
             let Some(gpu) = topology.gpus.get(at) else { return String::new() };
             let state = gpu.down.map(|reason| format!("down: {reason}"));
-            let words = [gpu.name.clone(), Some(gpu.place.pci.to_string()), state];
+            let words = [gpu.name.as_deref().map(label::name), Some(gpu.place.pci.to_string()), state];
             (
                 words.into_iter().flatten().collect::<Vec<_>>(),
                 match (gpu.down, label::fault(gpu)) {
@@ -86,7 +87,7 @@ fn declared(topology: &Topology, device: Device) -> String {
         }
         Device::Nic(at) => {
             let Some(nic) = topology.nics.get(at) else { return String::new() };
-            let words = [Some(nic.name()), Some(nic.place.pci.to_string()), label::rate(nic)];
+            let words = [Some(label::name(&nic.name())), Some(nic.place.pci.to_string()), label::rate(nic)];
             (words.into_iter().flatten().collect(), "navajowhite")
         }
     };
@@ -111,7 +112,7 @@ fn pcie(topology: &Topology, text: &mut String) {
             Some(parent) => format!("switch_{parent}"),
             None => {
                 roots.insert(switch.root.as_str());
-                quoted(&switch.root)
+                quoted(&label::name(&switch.root))
             }
         };
         let _ = writeln!(text, "  {above} -- switch_{at}{};", width(switch.link.as_ref()));
@@ -122,7 +123,7 @@ fn pcie(topology: &Topology, text: &mut String) {
             (Some(switch), _) => format!("switch_{switch}"),
             (None, Some(path)) => {
                 roots.insert(path.root.as_str());
-                quoted(&path.root)
+                quoted(&label::name(&path.root))
             }
             (None, None) => continue,
         };
@@ -136,7 +137,7 @@ fn pcie(topology: &Topology, text: &mut String) {
         }
     }
     for root in roots {
-        let _ = writeln!(text, "  {} [fillcolor=lightgray];", quoted(root));
+        let _ = writeln!(text, "  {} [fillcolor=lightgray];", quoted(&label::name(root)));
     }
 }
 

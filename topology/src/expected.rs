@@ -10,6 +10,8 @@ use std::collections::BTreeSet;
 use gpulet_inventory::pci::PciAddress;
 use gpulet_inventory::topology::{Finding, FindingReason, Severity, Topology};
 
+use crate::label;
+
 pub use profile::{ExpectedGpu, ExpectedNic, Profile, UnsupportedVersion, VERSION};
 
 /// All that is wrong or worth knowing, faults first, then by reason and subject.
@@ -29,6 +31,7 @@ pub fn findings(profile: Option<&Profile>, topology: &Topology, busy: &BTreeSet<
     findings
 }
 
+/// Subject and evidence may have names from sysfs, the driver or a profile in them.
 fn finding(
     reason: FindingReason,
     severity: Severity,
@@ -36,5 +39,6 @@ fn finding(
     evidence: String,
     remedy: &str,
 ) -> Finding {
-    Finding { reason, severity, subject: subject.to_owned(), evidence, remedy: remedy.to_owned() }
+    let (subject, evidence) = (label::visible(subject), label::visible(&evidence));
+    Finding { reason, severity, subject, evidence, remedy: remedy.to_owned() }
 }

@@ -4,6 +4,33 @@ use gpulet_inventory::numa::NumaNodeId;
 use gpulet_inventory::snapshot::DownReason;
 use gpulet_inventory::topology::{PlacedGpu, PlacedNic, SlotLink, Topology};
 
+/// Names are cut to this many characters; the driver's are shorter (`NVML_DEVICE_NAME_V2_BUFFER_SIZE`, 96 bytes).
+const LONGEST_NAME: usize = 96;
+
+/// A text without control characters, which could do anything to a terminal; one that comes from sysfs or a bundle may
+/// hold any.
+pub(crate) fn visible(text: &str) -> String {
+    text.chars().map(visible_character).collect()
+}
+
+/// A character, or U+FFFD in place of a control character.
+pub(crate) fn visible_character(character: char) -> char {
+    if character.is_control() { char::REPLACEMENT_CHARACTER } else { character }
+}
+
+/// A name for people: [`visible`], and of a length that a line or a box can hold.
+pub(crate) fn name(text: &str) -> String {
+    cut(&visible(text), LONGEST_NAME)
+}
+
+/// The text, cut to a number of characters.
+pub(crate) fn cut(text: &str, longest: usize) -> String {
+    match text.char_indices().nth(longest) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
 /// `GPU0, GPU2 and GPU3`.
 pub(crate) fn list(words: impl IntoIterator<Item = impl AsRef<str>>) -> String {
     let words: Vec<_> = words.into_iter().collect();

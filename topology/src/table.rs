@@ -89,7 +89,7 @@ fn nic_legend(topology: &Topology, text: &mut String) {
     let labels = topology.nics.iter().map(|nic| nic.label.len()).max().unwrap_or(0);
     for nic in &topology.nics {
         let mut notes = vec![nic.place.pci.to_string()];
-        notes.extend(nic.rdma.iter().flat_map(|_| &nic.interfaces).cloned());
+        notes.extend(nic.rdma.iter().flat_map(|_| &nic.interfaces).map(|name| label::name(name)));
         notes.extend(label::rate(nic));
         if !in_table(nic) {
             notes.push(format!("no RDMA, {}", label::numa_node(nic.place.numa.node)));
@@ -99,7 +99,8 @@ fn nic_legend(topology: &Topology, text: &mut String) {
             1 => notes.push("1 virtual function".to_owned()),
             functions => notes.push(format!("{functions} virtual functions")),
         }
-        let _ = writeln!(text, "  {:<labels$}: {} ({})", nic.label, nic.name(), notes.join(", "));
+        let _ =
+            writeln!(text, "  {:<labels$}: {} ({})", nic.label, label::name(&nic.name()), notes.join(", "));
     }
 }
 
@@ -123,7 +124,7 @@ fn footnotes(topology: &Topology, cells: &Cells, text: &mut String) {
             SeenBy::Kernel => notes.push(format!(
                 "{} is on the PCI bus (kernel driver: {}) and not in the driver's list",
                 gpu.label,
-                gpu.kernel_driver.as_deref().unwrap_or("none")
+                label::name(gpu.kernel_driver.as_deref().unwrap_or("none"))
             )),
             SeenBy::Driver => {
                 notes.push(format!("{} ({}) is not shown by sysfs", gpu.label, gpu.place.pci));

@@ -1,7 +1,11 @@
 //! The pictures: well-formed, nothing over anything else, and everything in them.
 
+use std::collections::BTreeSet;
+
 use gpulet_inventory::topology::Topology;
-use gpulet_topology::{dot, svg};
+use gpulet_topology::best::Request;
+use gpulet_topology::expected::Profile;
+use gpulet_topology::{best, dot, findings, svg, table};
 
 use crate::support::machine::Machine;
 use crate::support::machines;
@@ -154,9 +158,48 @@ fn dot_is_balanced_and_quotes_what_it_must() {
     let text = dot(&machines::trouble().topology());
     assert!(text.starts_with("graph topology {") && text.ends_with("}\n"));
     assert_eq!(text.matches('{').count(), text.matches('}').count());
-    assert!(text.contains("<b>\\\"A & B\\\"</b> "));
+    assert!(text.contains("<b>\\\"A & B\\\"</b>\u{fffd}"));
     assert!(dot(&machines::dgx_1v().topology()).contains("gpu_0 -- gpu_3 [label=\"NV2\""));
     assert!(dot(&machines::dgx_h100().topology()).contains("gpu_7 -- nvlink_0 [label=\"NV18\""));
+}
+
+#[test]
+fn no_control_character_of_a_name_reaches_a_terminal_and_no_name_is_endless() {
+    const EVIL: &str = "\u{1b}]0;gone\u{7}\u{9b}2J\r\n";
+    let mut before = machines::dgx_h100();
+    let evil = |text: &str| format!("{EVIL}{text}");
+    for nic in &mut before.host.nics {
+        nic.interfaces = vec![evil("eth0"), "e".repeat(20_000)];
+        nic.rdma.iter_mut().for_each(|rdma| rdma.name = evil(&rdma.name));
+    }
+    before.gpus.iter_mut().for_each(|gpu| gpu.name = evil(&"N".repeat(20_000)));
+    for device in &mut before.host.pci {
+        device.path.root = evil(&device.path.root);
+    }
+    let mut now = before.clone();
+    now.host.nics[0].rdma = None;
+    let gone = now.host.nics[1].pci;
+    now.host.nics.retain(|nic| nic.pci != gone);
+    now.host.pci.retain(|device| device.address != gone);
+    for gpu in [2, 3] {
+        now.gpus[gpu].name = evil("other");
+        now.gpus[gpu].uuid = format!("GPU-aaaaaaaa-0000-0000-0000-00000000000{gpu}").parse().unwrap();
+    }
+    let lost = now.gpus.remove(7).pci;
+    now.pci(lost).driver = Some(evil("driver"));
+    let topology = now.topology();
+    let found = findings(Some(&Profile::of(&before.topology())), &topology, &BTreeSet::new());
+    assert!(found.len() >= 4, "{found:?}");
+    let best = best(&topology, &Request { count: 2, ..Request::default() }).unwrap();
+    let mut texts = vec![table(&topology), dot(&topology), svg(&topology), best.reason];
+    texts.extend(found.iter().flat_map(|found| [found.subject.clone(), found.evidence.clone()]));
+    for text in &texts {
+        let control = text.chars().find(|c| c.is_control() && *c != '\n');
+        assert_eq!(control, None, "{}", text.chars().take(2_000).collect::<String>());
+        let longest = text.lines().map(str::len).max().unwrap_or(0);
+        assert!(longest < 4_000, "{longest}");
+    }
+    assert!(texts[0].contains("\u{fffd}]0;gone") && texts[1].contains("\u{fffd}]0;gone"));
 }
 
 #[test]

@@ -53,7 +53,7 @@ fn seen_by_one(topology: &Topology, findings: &mut Vec<Finding>) {
                 &gpu.label,
                 format!(
                     "it is on the PCI bus, kernel driver {}, and not in the driver's list",
-                    driver.unwrap_or("none")
+                    label::name(driver.unwrap_or("none"))
                 ),
                 "look in the kernel log for NVRM messages on this address; bind it to the nvidia driver or reset it",
             )),
@@ -216,7 +216,9 @@ fn are_registered_apart(gpus: &[PlacedGpu]) -> bool {
 
 fn clique(place: &FabricPlace) -> String {
     match place {
-        FabricPlace::Clique { cluster_uuid, clique_id } => format!("{cluster_uuid}.{clique_id}"),
+        FabricPlace::Clique { cluster_uuid, clique_id } => {
+            format!("{}.{clique_id}", label::name(cluster_uuid))
+        }
         FabricPlace::Absent(why) => why.reason().to_owned(),
     }
 }

@@ -86,7 +86,7 @@ fn same_guid(expected: &ExpectedNic, nic: &PlacedNic) -> bool {
 }
 
 fn missing_gpu(expected: &ExpectedGpu) -> Finding {
-    let name = expected.name.as_deref().unwrap_or("a GPU");
+    let name = label::name(expected.name.as_deref().unwrap_or("a GPU"));
     finding(
         FindingReason::GpuMissing,
         Severity::Fault,
@@ -123,6 +123,7 @@ fn other_model(expected: &ExpectedGpu, gpu: &PlacedGpu, findings: &mut Vec<Findi
     if before == now {
         return;
     }
+    let (before, now) = (label::name(before), label::name(now));
     let (severity, evidence) = if expected.uuid.is_some() && expected.uuid == gpu.uuid {
         (Severity::Note, format!("it is expected to be called {before} and the driver calls it {now}"))
     } else {
@@ -138,7 +139,7 @@ fn other_model(expected: &ExpectedGpu, gpu: &PlacedGpu, findings: &mut Vec<Findi
 }
 
 fn missing_nic(expected: &ExpectedNic) -> Finding {
-    let name = expected.rdma.as_deref().unwrap_or("a network device");
+    let name = label::name(expected.rdma.as_deref().unwrap_or("a network device"));
     finding(
         FindingReason::NicMissing,
         Severity::Fault,
@@ -172,7 +173,7 @@ fn moved_nic(
         evidence.push(format!("it is no longer near {}", label::list(lost)));
     }
     if !evidence.is_empty() {
-        let name = nic.name();
+        let name = label::name(&nic.name());
         findings.push(finding(
             FindingReason::NicMoved,
             Severity::Fault,
@@ -190,7 +191,7 @@ fn without_rdma(expected: &ExpectedNic, nic: &PlacedNic, findings: &mut Vec<Find
         FindingReason::NicWithoutRdma,
         Severity::Fault,
         &nic.label,
-        format!("{name} is expected at {}, and the device there has no RDMA", expected.pci),
+        format!("{} is expected at {}, and the device there has no RDMA", label::name(name), expected.pci),
         "load the RDMA driver of the card (such as mlx5_ib) and look for it in the kernel log; a container that \
          has the RDMA device for itself hides it too",
     ));

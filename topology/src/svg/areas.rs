@@ -17,7 +17,7 @@ pub(super) fn draw(canvas: &mut Canvas, topology: &Topology, rows: &Rows) {
         }
         for placed in &area.boxes {
             match &placed.kind {
-                Kind::Root(name) => bar(canvas, "root", placed.rect, name, name),
+                Kind::Root(name) => bar(canvas, "root", placed.rect, name, &label::name(name)),
                 Kind::Switch(at) => switch(canvas, topology, *at, placed.rect),
                 Kind::Nics(nics) => {
                     let nics: Vec<_> = nics.iter().filter_map(|nic| topology.nics.get(*nic)).collect();

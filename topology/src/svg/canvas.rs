@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use crate::label;
+
 /// A rectangle, pixels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Rect {
@@ -144,9 +146,8 @@ fn escape(text: &str) -> String {
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
             '\t' | '\n' | '\r' => escaped.push(' '),
-            control if control.is_control() => escaped.push('\u{fffd}'),
             '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
-            other => escaped.push(other),
+            other => escaped.push(label::visible_character(other)),
         }
     }
     escaped

@@ -64,7 +64,7 @@ fn link_line(link: &SlotLink) -> Option<Line> {
 pub(super) fn draw_gpu(canvas: &mut Canvas, gpu: &PlacedGpu, rect: Rect) {
     let tip = [
         Some(gpu.label.clone()),
-        gpu.name.clone(),
+        gpu.name.as_deref().map(label::name),
         gpu.uuid.as_ref().map(ToString::to_string),
         Some(gpu.place.pci.to_string()),
         Some(format!("{} ({})", label::numa_node(gpu.place.numa.node), gpu.place.numa.source.as_str())),
@@ -125,8 +125,8 @@ fn nic_lines(nic: &PlacedNic) -> Vec<Line> {
 }
 
 fn draw_nic(canvas: &mut Canvas, nic: &PlacedNic, rect: Rect, lines: &[Line]) {
-    let mut tip = vec![nic.label.clone(), nic.name(), nic.place.pci.to_string()];
-    tip.extend(nic.interfaces.iter().cloned());
+    let mut tip = vec![nic.label.clone(), label::name(&nic.name()), nic.place.pci.to_string()];
+    tip.extend(nic.interfaces.iter().map(|name| label::name(name)));
     tip.extend(nic.place.link.as_ref().and_then(label::width));
     canvas.open(&tip.join("\n"));
     canvas.rect(if nic.rdma.is_some() { "nic" } else { "nic plain" }, rect, 6);

@@ -24,7 +24,8 @@ fn summary(topology: &Topology) -> String {
             None => names.push((name, 1)),
         }
     }
-    let mut parts: Vec<String> = names.iter().map(|(name, count)| format!("{count} × {name}")).collect();
+    let mut parts: Vec<String> =
+        names.iter().map(|(name, count)| format!("{count} × {}", label::name(name))).collect();
     if parts.is_empty() {
         parts.push("no GPU".to_owned());
     }

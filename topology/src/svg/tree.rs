@@ -223,10 +223,7 @@ fn titles(topology: &Topology, node: Option<NumaNodeId>) -> (String, String) {
     };
     let mut facts = Vec::new();
     if !area.node.cpus.is_empty() {
-        let cpus = area.node.cpus.to_string();
-        let shown: String = cpus.chars().take(40).collect();
-        let more = if shown.len() < cpus.len() { "…" } else { "" };
-        facts.push(format!("CPUs {shown}{more}"));
+        facts.push(format!("CPUs {}", label::cut(&area.node.cpus.to_string(), 40)));
     }
     facts.extend(area.node.memory_bytes.map(|bytes| format!("{} GiB", bytes >> 30)));
     (label::numa_node(node), facts.join(" · "))
