@@ -90,6 +90,30 @@ fn names_of_people_and_places_are_left_out_and_the_rest_is_the_same() {
 }
 
 #[test]
+fn a_device_that_is_named_by_its_guid_has_one_stand_in_everywhere() {
+    let tree = machine();
+    let nic = "sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0/infiniband";
+    fs::rename(tree.path().join(nic).join("mlx5_0"), tree.path().join(nic).join("rocex506b4b0300a1b2c3"))
+        .unwrap();
+    tree.link("sys/class/infiniband/one", &format!("../../../{nic}/rocex506b4b0300a1b2c3"));
+    let root = Root::new(tree.path()).recorded();
+    hardware::read(&root);
+    let class = "sys/class/infiniband/one".to_owned();
+    let target = Entry::Link(format!("../../../{nic}/rocex506b4b0300a1b2c3"));
+    let recorded = root.recording();
+    let host = recorded.iter().map(|(path, entry)| (path.clone(), entry.clone()));
+    let host = host.chain([(class.clone(), target)]).collect();
+    let said = b"{\"device\": \"rocex506b4b0300a1b2c3\"}".to_vec();
+    let scrubbed = Bundle { host, attachments: [("driver.json".to_owned(), said)].into() }.scrubbed(&[]);
+    let rdma = hardware::read(&Root::replay(scrubbed.clone())).nics[0].rdma.clone().unwrap();
+    assert_eq!(rdma.name, "rocex0000020000000001");
+    assert_eq!(rdma.node_guid.as_deref(), Some("0000:0200:0000:0001"), "the digits of the name");
+    assert_eq!(scrubbed.host.get(&class), Some(&Entry::Link(format!("../../../{nic}/{}", rdma.name))));
+    let said = format!("{{\"device\": \"{}\"}}", rdma.name);
+    assert_eq!(String::from_utf8_lossy(&scrubbed.attachments["driver.json"]), said);
+}
+
+#[test]
 fn attachments_come_back_and_the_same_makes_the_same() {
     let mut bundle = collected(&machine());
     bundle.attachments.insert("driver.json".to_owned(), b"{}".to_vec());

@@ -21,7 +21,7 @@ const SERIALS: [&str; 8] = [
     "boot_id",
 ];
 
-/// Hexadecimal digits of an Ethernet address.
+/// Hexadecimal digits of an Ethernet address. A GUID has 16, an InfiniBand address 40.
 const ADDRESS_DIGITS: usize = 12;
 
 #[derive(Debug, Default)]
@@ -34,8 +34,11 @@ struct Scrubber {
 pub(super) fn scrubbed(bundle: &Bundle, host_names: &[String]) -> Bundle {
     let host_names = host_names.iter().filter(|name| !name.is_empty()).cloned().collect();
     let mut scrubber = Scrubber { host_names, ..Scrubber::default() };
-    let host: Recorded =
-        bundle.host.iter().map(|(path, entry)| (scrubber.path(path), scrubber.entry(path, entry))).collect();
+    let host: Recorded = bundle
+        .host
+        .iter()
+        .map(|(path, entry)| (scrubber.addresses(path), scrubber.entry(path, entry)))
+        .collect();
     let attachments = bundle.attachments.iter();
     let attachments = attachments.map(|(name, bytes)| (name.clone(), scrubber.bytes(bytes, true))).collect();
     Bundle { host, attachments }
@@ -46,27 +49,13 @@ impl Scrubber {
         let name = path.rsplit('/').next().unwrap_or(path);
         match entry {
             Entry::Directory | Entry::Unread => entry.clone(),
-            Entry::Link(target) => Entry::Link(self.path(target)),
+            Entry::Link(target) => Entry::Link(self.addresses(target)),
             Entry::File(bytes) if SERIALS.contains(&name) => {
                 let number = self.number(String::from_utf8_lossy(bytes).trim());
                 Entry::File(format!("stand-in-{number}\n").into())
             }
             Entry::File(bytes) => Entry::File(self.bytes(bytes, !path.starts_with("sys/"))),
         }
-    }
-
-    /// Paths name interfaces, and these may name an address: `enx0a1b2c3d4e5f`.
-    fn path(&mut self, path: &str) -> String {
-        let parts = path.split('/').map(|part| {
-            for prefix in ["enx", "wlx", "ibx"] {
-                let address = part.strip_prefix(prefix).filter(|rest| rest.len() == ADDRESS_DIGITS);
-                if let Some(address) = address.filter(|rest| rest.bytes().all(|b| b.is_ascii_hexdigit())) {
-                    return format!("{prefix}{}", self.digits(&address.to_ascii_lowercase()));
-                }
-            }
-            self.addresses(part)
-        });
-        parts.collect::<Vec<_>>().join("/")
     }
 
     /// What is no text (configuration space) holds no names.
@@ -77,7 +66,8 @@ impl Scrubber {
         text.into_bytes()
     }
 
-    /// Replaces each run of hexadecimal digits and colons that is an address.
+    /// Replaces each run of hexadecimal digits and colons that is an address, and each of digits that is one in the name
+    /// of a device.
     fn addresses(&mut self, text: &str) -> String {
         let mut scrubbed = String::with_capacity(text.len());
         let mut rest = text;
@@ -86,7 +76,18 @@ impl Scrubber {
             let (before, from) = rest.split_at(start);
             let (run, after) = from.split_at(from.find(|c| !is_part(c)).unwrap_or(from.len()));
             scrubbed.push_str(before);
-            scrubbed.push_str(&self.address(run).unwrap_or_else(|| run.to_owned()));
+            let ahead_of_run = text.get(..text.len() - from.len()).unwrap_or_default();
+            // A colon around an address is the sentence's.
+            let address = run.trim_matches(':');
+            let (ahead, behind) = run.split_once(address).unwrap_or_default();
+            let stand_in = match names_address(ahead_of_run)
+                && address.len() >= ADDRESS_DIGITS
+                && !address.contains(':')
+            {
+                true => Some(self.digits(&address.to_ascii_lowercase())),
+                false => self.address(address),
+            };
+            scrubbed.extend([ahead, stand_in.as_deref().unwrap_or(address), behind]);
             rest = after;
         }
         scrubbed.push_str(rest);
@@ -150,6 +151,12 @@ impl Scrubber {
     }
 }
 
+/// Whether what follows is the address in a device's name, as in `enx0a1b2c3d4e5f` (systemd, by the hardware address) and
+/// `rocex0a1b2c0003d4e5f6` (rdma-core, by the GUID): letters and an `x`.
+fn names_address(before: &str) -> bool {
+    before.strip_suffix('x').is_some_and(|prefix| prefix.ends_with(|c: char| c.is_ascii_alphabetic()))
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -166,6 +173,15 @@ mod tests {
                 "link/ether 02:00:00:00:00:02 brd ff:ff:ff:ff:ff:ff",
             ),
             ("again 50:6b:4b:a1:b2:c3.", "again 02:00:00:00:00:02."),
+            (":50:6b:4b:a1:b2:c3: up", ":02:00:00:00:00:02: up"),
+            ("rocex506B4b0300a1b2c3", "rocex0000020000000001"),
+            ("INTERFACE=ibx506b4b0300a1b2c3\n", "INTERFACE=ibx0000020000000001\n"),
+            ("../iwx506b4ba1b2c3: up", "../iwx020000000002: up"),
+            (
+                "\"opax506b4b0300a1b2c3\",unkxffffffffffffffff",
+                "\"opax0000020000000001\",unkxffffffffffffffff",
+            ),
+            ("0x506b4b0300a1b2c3 x506b4b0300a1b2c3 mlx5_0", "0x506b4b0300a1b2c3 x506b4b0300a1b2c3 mlx5_0"),
             ("0000:0000:0000:0000", "0000:0000:0000:0000"),
             (
                 "0000:1b:00.0 and 10000:e1:00.0 and pci0000:17",
@@ -176,7 +192,7 @@ mod tests {
         ] {
             assert_eq!(scrubber.addresses(text), expected);
         }
-        let path = scrubber.path("sys/devices/pci0000:00/0000:00:03.0/net/enx506b4ba1b2c3");
+        let path = scrubber.addresses("sys/devices/pci0000:00/0000:00:03.0/net/enx506b4ba1b2c3");
         assert_eq!(path, "sys/devices/pci0000:00/0000:00:03.0/net/enx020000000002", "the same one as before");
     }
 
@@ -200,7 +216,7 @@ mod tests {
             let once = scrubber.addresses(&text);
             prop_assert_eq!(once.chars().count(), text.chars().count());
             scrubber.host_names.retain(|name| !name.is_empty());
-            let _ = (scrubber.without_host_names(&text), scrubber.path(&text));
+            let _ = (scrubber.without_host_names(&text), scrubber.addresses(&text));
         }
 
         #[test]
