@@ -12,9 +12,16 @@ use gpulet_inventory::host::Oddity;
 
 use crate::recorded::Entry;
 use crate::root::{MAX_FILE_BYTES, Root, is_missing};
+use crate::text::visible;
 
 /// As many links as the kernel follows on one way.
 const MAX_LINKS: usize = 40;
+
+/// The most oddities that are told of one pass. A machine has none, or a few.
+const MAX_ODDITIES: usize = 1024;
+
+/// As much of a path as is shown, bytes. None is longer.
+const PATH_BYTES: usize = 4096;
 
 /// One pass of reading.
 #[derive(Debug)]
@@ -50,11 +57,19 @@ impl<'r> Reader<'r> {
         Directory { reader: self, path: String::new() }.below(path)
     }
 
-    /// Keeps that what is at `path` could not be understood.
+    /// Keeps that what is at `path` could not be understood. Behind the most that are told, one more says that there are
+    /// others.
     pub(crate) fn odd(&self, path: &str, problem: impl fmt::Display) {
-        let problem = problem.to_string();
+        let mut oddities = self.oddities.borrow_mut();
+        let (path, problem) = match oddities.len() {
+            0..MAX_ODDITIES => (path, problem.to_string().replace(char::is_control, "?")),
+            _ => (
+                "",
+                format!("more than {MAX_ODDITIES} files could not be understood; the others are not told"),
+            ),
+        };
         self.root.report(path, &problem);
-        self.oddities.borrow_mut().entry(path.to_owned()).or_insert(problem);
+        oddities.entry(visible(path, PATH_BYTES)).or_insert(problem);
     }
 
     /// The value of an operation on `path`; a failure is odd, unless `path` is only missing.
@@ -170,6 +185,27 @@ impl<'r> Directory<'r> {
         names
     }
 
+    /// The first names in this directory, sorted, at most `most`; more is odd.
+    pub(crate) fn names_up_to(&self, most: usize) -> Vec<String> {
+        let mut names = self.names();
+        if names.len() > most {
+            self.reader
+                .odd(&self.path, format!("it has {} entries; only the first {most} are read", names.len()));
+            names.truncate(most);
+        }
+        names
+    }
+
+    /// `name`, which something in this directory has, as it is shown; one that is not of at most `longest` visible
+    /// characters is odd, and those of it that are none are replaced.
+    pub(crate) fn shown(&self, name: &str, longest: usize) -> String {
+        let shown = visible(name, longest);
+        if shown != name {
+            self.odd(&shown, format!("its name is not one of at most {longest} visible characters"));
+        }
+        shown
+    }
+
     /// The last part of what the link `name` points to; `None` where there is no link.
     pub(crate) fn link_name(&self, name: &str) -> Option<String> {
         let path = self.file(name);
@@ -251,6 +287,20 @@ mod tests {
         assert_eq!(reader.oddities().len(), 5, "{:?}", reader.oddities());
         assert!(here.below("bytes").unwrap().names().is_empty(), "a file is no directory");
         assert!(here.below("nothing").is_none());
+    }
+
+    #[test]
+    fn some_oddities_are_told_and_that_there_are_more() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = Root::new(directory.path());
+        let reader = Reader::new(&root);
+        for number in 0..3000 {
+            reader.odd(&format!("d/{number}"), "\u{1b}[31m");
+        }
+        let oddities = reader.oddities();
+        assert_eq!(oddities.len(), MAX_ODDITIES + 1);
+        assert!(oddities[0].path.is_empty() && oddities[0].problem.contains("1024"), "{:?}", oddities[0]);
+        assert_eq!(oddities[1].problem, "?[31m");
     }
 
     #[test]

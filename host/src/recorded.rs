@@ -1,7 +1,7 @@
 //! Files, directories and links as they were read, kept in memory.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::{Entry as Slot, Iter};
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 
 /// What stands at a path.
@@ -115,20 +115,15 @@ impl Recorded {
     /// What is in the directory at `path`.
     pub(crate) fn list(&self, path: &str) -> io::Result<Vec<(String, Entry)>> {
         let above = below(path, "");
-        let mut entries: Vec<(String, Entry)> = Vec::new();
+        let (mut entries, mut known) = (Vec::new(), HashSet::new());
         for (at, entry) in self.0.range(above.clone()..) {
             let Some(rest) = at.strip_prefix(&above) else { break };
             let (name, entry) = match rest.split_once('/') {
                 None => (rest, entry.clone()),
                 Some((name, _)) => (name, Entry::Directory),
             };
-            // Names with characters before `/` stand between a directory and what is in it.
-            if entries
-                .iter()
-                .rev()
-                .take_while(|(last, _)| last.starts_with(name))
-                .all(|(last, _)| last != name)
-            {
+            // What is in a directory stands behind it, and names with characters before `/` between the two.
+            if known.insert(name) {
                 entries.push((name.to_owned(), entry));
             }
         }

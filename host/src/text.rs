@@ -57,6 +57,11 @@ pub(crate) fn list(limit: u32) -> impl Fn(&str) -> Result<CpuSet, Unexpected> {
     }
 }
 
+/// A name as it may be shown: what is no visible character of ASCII is replaced, and at most `longest` bytes are kept.
+pub(crate) fn visible(name: &str, longest: usize) -> String {
+    name.chars().map(|c| if c.is_ascii_graphic() { c } else { '?' }).take(longest).collect()
+}
+
 /// Thousandths of `unit` in a text such as `2.5 GT/s PCIe` or `400 Gb/sec (4X NDR)`.
 pub(crate) fn thousandths(text: &str, unit: &str) -> Option<u64> {
     let mut words = text.split_ascii_whitespace();
@@ -88,6 +93,13 @@ mod tests {
         assert!(["1099511627776", "4294967295", "-2", "", "east"].iter().all(|text| index(text).is_err()));
         assert_eq!(id("0x10de"), Ok(0x10de));
         assert!(["10de", "0x", "0x+1", "0x10000", "ten"].iter().all(|text| id(text).is_err()));
+    }
+
+    #[test]
+    fn only_visible_characters_are_shown() {
+        assert_eq!(visible("ens1f0np0", 15), "ens1f0np0");
+        assert_eq!(visible("e\u{1b}[31m\nü ", 15), "e?[31m???");
+        assert_eq!(visible("eth0", 3), "eth");
     }
 
     #[test]

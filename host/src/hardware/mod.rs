@@ -28,7 +28,7 @@ pub fn read(root: &Root) -> Host {
         huge_pages: numa::huge_pages(&reader, &numa_nodes),
         cpus: cpus::read(&reader),
         nics: nics::read(&functions),
-        pci: pci::with_bridges(functions),
+        pci: pci::with_bridges(&reader, functions),
         gpu_memory: nvidia::memory_nodes(&reader),
         nvidia_module: nvidia::module_version(&reader),
         oddities: reader.oddities(),

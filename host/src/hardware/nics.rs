@@ -6,6 +6,16 @@ use super::pci::Function;
 use crate::reader::Directory;
 use crate::text::{Unexpected, number, thousandths};
 
+/// The most interfaces of a NIC that are read. Those of its virtual functions stand beside its own.
+const MAX_INTERFACES: usize = 1024;
+
+/// The most ports of an RDMA device that are read. It too has one for each virtual function.
+const MAX_PORTS: usize = 1024;
+
+/// The longest names that the kernel gives, without the zero at their end (`IFNAMSIZ`, `IB_DEVICE_NAME_MAX`).
+const INTERFACE_NAME_BYTES: usize = 15;
+const RDMA_NAME_BYTES: usize = 63;
+
 /// The NICs among `functions`, in their order.
 pub(super) fn read(functions: &[Function<'_>]) -> Vec<Nic> {
     let nics = functions.iter().filter(|function| function.device.kind == PciKind::Nic);
@@ -18,7 +28,11 @@ pub(super) fn read(functions: &[Function<'_>]) -> Vec<Nic> {
 }
 
 fn interfaces(function: &Function<'_>) -> Vec<String> {
-    let names = |directory: &Directory<'_>| directory.below("net").map(|net| net.names());
+    let names = |directory: &Directory<'_>| {
+        let net = directory.below("net")?;
+        let names = net.names_up_to(MAX_INTERFACES);
+        Some(names.iter().map(|name| net.shown(name, INTERFACE_NAME_BYTES)).collect())
+    };
     // A virtual machine's interface belongs to the virtio device on the PCI function.
     let virtio = || match function.device.driver.as_deref() {
         Some("virtio-pci") => {
@@ -35,10 +49,11 @@ fn rdma(function: &Directory<'_>) -> Option<Rdma> {
     let devices = function.below("infiniband")?;
     let mut names = devices.names().into_iter();
     let name = names.next()?;
+    let device = devices.below(&name)?;
+    let name = devices.shown(&name, RDMA_NAME_BYTES);
     if let Some(second) = names.next() {
         devices.odd(&second, format!("a second RDMA device beside {name}"));
     }
-    let device = devices.below(&name)?;
     Some(Rdma { node_guid: device.read("node_guid", word), ports: ports(&device), name })
 }
 
@@ -58,7 +73,7 @@ fn ports(device: &Directory<'_>) -> Vec<RdmaPort> {
             link_layer: port.read("link_layer", word),
         })
     };
-    let mut ports: Vec<_> = directory.names().into_iter().filter_map(port).collect();
+    let mut ports: Vec<_> = directory.names_up_to(MAX_PORTS).into_iter().filter_map(port).collect();
     ports.sort_by_key(|port| port.number);
     ports
 }

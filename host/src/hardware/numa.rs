@@ -12,6 +12,9 @@ const NODES: &str = "sys/devices/system/node";
 /// The most NUMA nodes that a kernel can have (`NODES_SHIFT` is at most 10).
 const MAX_NODES: u32 = 1 << 10;
 
+/// The most sizes of huge pages that are read; architectures have a few.
+const MAX_PAGE_SIZES: usize = 32;
+
 /// The most KiB that can be told in bytes; more is garbage.
 const MAX_KIB: u64 = u64::MAX / 1024;
 
@@ -44,7 +47,10 @@ fn node(nodes: &Directory<'_>, number: u32, online: usize) -> NumaNode {
 pub(super) fn huge_pages<'r>(reader: &'r Reader<'r>, nodes: &[NumaNode]) -> Vec<HugePages> {
     let of_node = |node: &NumaNode| {
         let directory = reader.directory(&format!("{NODES}/node{}/hugepages", node.id))?;
-        let sizes = directory.names().into_iter().filter_map(|name| pages(&directory, node.id, &name));
+        let sizes = directory
+            .names_up_to(MAX_PAGE_SIZES)
+            .into_iter()
+            .filter_map(|name| pages(&directory, node.id, &name));
         let mut sizes: Vec<_> = sizes.collect();
         sizes.sort_by_key(|pages| pages.page_bytes);
         Some(sizes)

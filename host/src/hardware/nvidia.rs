@@ -4,10 +4,14 @@ use gpulet_inventory::host::GpuMemoryNode;
 use gpulet_inventory::numa::NumaNodeId;
 use gpulet_inventory::pci::PciAddress;
 
+use super::pci::MAX_FUNCTIONS;
 use crate::reader::{Directory, Reader};
 use crate::text::{Unexpected, index};
 
 const MODULE: &str = "proc/driver/nvidia";
+
+/// The most GPUs of the module that are read.
+const MAX_GPUS: usize = MAX_FUNCTIONS;
 
 /// Version of the loaded module.
 pub(super) fn module_version<'r>(reader: &'r Reader<'r>) -> Option<String> {
@@ -29,7 +33,8 @@ fn version(text: &str) -> Result<String, Unexpected> {
 /// NUMA nodes that are GPUs' own memory and online, by address. Most platforms have none.
 pub(super) fn memory_nodes<'r>(reader: &'r Reader<'r>) -> Vec<GpuMemoryNode> {
     let Some(gpus) = reader.directory(&format!("{MODULE}/gpus")) else { return Vec::new() };
-    let mut nodes: Vec<_> = gpus.names().iter().filter_map(|name| memory_node(&gpus, name)).collect();
+    let mut nodes: Vec<_> =
+        gpus.names_up_to(MAX_GPUS).iter().filter_map(|name| memory_node(&gpus, name)).collect();
     nodes.sort_by_key(|node| node.pci);
     nodes
 }

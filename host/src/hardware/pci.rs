@@ -35,6 +35,17 @@ mod class {
     pub(super) const OTHER_NETWORK: u32 = 0x0280;
 }
 
+/// The most functions on the bus that are looked at, and of these the most that are read: what is concluded of them grows
+/// faster than their number.
+const MAX_LISTED: usize = 1 << 16;
+pub(super) const MAX_FUNCTIONS: usize = 512;
+
+/// The most bridges that are read.
+const MAX_BRIDGES: usize = 4096;
+
+/// The longest name of a driver or a root. The kernel's modules have shorter ones (`MODULE_NAME_LEN`).
+const NAME_BYTES: usize = 63;
+
 /// A function and its directory.
 #[derive(Debug)]
 pub(super) struct Function<'r> {
@@ -42,23 +53,48 @@ pub(super) struct Function<'r> {
     pub(super) directory: Directory<'r>,
 }
 
+/// A function that concerns us, not yet read.
+struct Found<'r> {
+    address: PciAddress,
+    kind: PciKind,
+    directory: Directory<'r>,
+}
+
 /// GPUs, NVSwitches and NICs, by address.
 pub(super) fn functions<'r>(reader: &'r Reader<'r>) -> Vec<Function<'r>> {
     let Some(devices) = reader.directory(DEVICES) else { return Vec::new() };
-    let mut functions: Vec<_> = devices.names().iter().filter_map(|name| function(&devices, name)).collect();
+    let names = devices.names_up_to(MAX_LISTED);
+    let mut found: Vec<_> = names.iter().filter_map(|name| find(&devices, name)).collect();
     // Names sort otherwise than addresses where a domain has more than four digits.
-    functions.sort_by_key(|function| function.device.address);
-    functions
+    found.sort_by_key(|found| found.address);
+    if found.len() > MAX_FUNCTIONS {
+        let problem = format!(
+            "it has {} GPUs, NVSwitches and NICs; only {MAX_FUNCTIONS} are read, NICs and virtual functions last",
+            found.len()
+        );
+        reader.odd(DEVICES, problem);
+        found.sort_by_cached_key(|found| {
+            (found.directory.link_name("physfn").is_some(), found.kind == PciKind::Nic)
+        });
+        found.truncate(MAX_FUNCTIONS);
+        found.sort_by_key(|found| found.address);
+    }
+    found.into_iter().filter_map(function).collect()
 }
 
-fn function<'r>(devices: &Directory<'r>, name: &str) -> Option<Function<'r>> {
+fn find<'r>(devices: &Directory<'r>, name: &str) -> Option<Found<'r>> {
     let Ok(address) = name.parse::<PciAddress>().map_err(|error| devices.odd(name, error)) else {
         return None;
     };
     let directory = devices.below(name)?;
     let class = directory.read("class", hexadecimal)? >> 8;
-    let kind = kind(class, &directory)?;
-    let path = path(directory.path());
+    Some(Found { address, kind: kind(class, &directory)?, directory })
+}
+
+fn function(found: Found<'_>) -> Option<Function<'_>> {
+    let Found { address, kind, directory } = found;
+    let PciPath { root, bridges } = path(directory.path());
+    let path = PciPath { root: directory.shown(&root, NAME_BYTES), bridges };
     Some(Function { device: device(address, kind, path, &directory)?, directory })
 }
 
@@ -89,20 +125,24 @@ fn device(address: PciAddress, kind: PciKind, path: PciPath, directory: &Directo
         numa_node: directory.read("numa_node", index).flatten().map(NumaNodeId),
         local_cpus: directory.read("local_cpulist", list(MAX_CPUS)),
         link: link::read(directory),
-        driver: directory.link_name("driver"),
+        driver: directory.link_name("driver").map(|name| directory.shown(&name, NAME_BYTES)),
         physical_function,
         acs_redirects: if kind == PciKind::Bridge { acs::redirects(directory) } else { None },
     })
 }
 
 /// The functions and every bridge above one of them, by address.
-pub(super) fn with_bridges(functions: Vec<Function<'_>>) -> Vec<PciDevice> {
+pub(super) fn with_bridges<'r>(reader: &'r Reader<'r>, functions: Vec<Function<'r>>) -> Vec<PciDevice> {
     let mut devices = BTreeMap::new();
     for function in &functions {
         let path = &function.device.path;
         for (depth, address) in path.bridges.iter().enumerate() {
             if devices.contains_key(address) {
                 continue;
+            }
+            if devices.len() == MAX_BRIDGES {
+                reader.odd(DEVICES, format!("it has more bridges than the {MAX_BRIDGES} that are read"));
+                break;
             }
             let directory = function.directory.above(path.bridges.len() - depth);
             let bridges = path.bridges.iter().take(depth).copied().collect();
