@@ -11,6 +11,7 @@
 mod support;
 
 mod best;
+mod bounds;
 mod drawings;
 mod expected;
 mod matrix;

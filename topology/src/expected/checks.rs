@@ -139,10 +139,13 @@ fn is_in_mig_mode(topology: &Topology, device: Device) -> bool {
 
 fn acs(topology: &Topology, findings: &mut Vec<Finding>) {
     for (at, switch) in topology.pcie_switches.iter().enumerate() {
+        if switch.redirecting.is_empty() {
+            continue;
+        }
         let below = |device: &Device| is_below(topology, *device, at);
         let devices: Vec<Device> = topology.devices().filter(below).collect();
         let with_gpu = devices.iter().any(|device| matches!(device, Device::Gpu(_)));
-        if switch.redirecting.is_empty() || !with_gpu || devices.len() < 2 {
+        if !with_gpu || devices.len() < 2 {
             continue;
         }
         let labels = label::list(devices.iter().map(|device| topology.label(*device)));

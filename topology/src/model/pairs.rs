@@ -1,11 +1,10 @@
 //! How near every two devices are.
 
-use gpulet_inventory::gpu::GpuUuid;
 use gpulet_inventory::host::{Host, PciPath};
 use gpulet_inventory::locality::{DriverLocality, Level};
 use gpulet_inventory::topology::{Device, Pair, Place, PlacedGpu, PlacedNic};
 
-use super::{numa, nvlink};
+use super::{numa, nvlink, positions};
 
 /// All pairs in the order that [`gpulet_inventory::topology::Topology::pair`] expects.
 pub(super) fn all(
@@ -15,6 +14,9 @@ pub(super) fn all(
     locality: Option<&DriverLocality>,
     host: &Host,
 ) -> Vec<Pair> {
+    let known = positions(locality);
+    let in_driver: Vec<Option<usize>> =
+        gpus.iter().map(|gpu| known.get(gpu.uuid.as_ref()?).copied()).collect();
     let devices: Vec<(Device, &Place)> = gpus
         .iter()
         .enumerate()
@@ -26,7 +28,7 @@ pub(super) fn all(
         for (b, second) in devices.iter().skip(at + 1) {
             let (driver_level, nvlink) = match (a, b) {
                 (Device::Gpu(one), Device::Gpu(other)) => {
-                    (driver_level(gpus, *one, *other, locality), links.get(&(*one, *other)).copied())
+                    (driver_level(locality, &in_driver, *one, *other), links.get(&(*one, *other)).copied())
                 }
                 _ => (None, None),
             };
@@ -63,16 +65,13 @@ fn below_one_root(one: &PciPath, other: &PciPath) -> Level {
 
 /// The driver's answer, from either end; where the ends disagree, the farther.
 fn driver_level(
-    gpus: &[PlacedGpu],
+    locality: Option<&DriverLocality>,
+    in_driver: &[Option<usize>],
     one: usize,
     other: usize,
-    locality: Option<&DriverLocality>,
 ) -> Option<Level> {
     let all = &locality?.gpus;
-    let position = |gpu: usize| {
-        let uuid: &GpuUuid = gpus.get(gpu)?.uuid.as_ref()?;
-        all.iter().position(|known| known.uuid == *uuid)
-    };
+    let position = |gpu: usize| in_driver.get(gpu).copied().flatten();
     let (one, other) = (position(one)?, position(other)?);
     let said = |from: usize, to: usize| all.get(from)?.levels.get(to)?.value().copied();
     // For two GPUs of one board nvidia-smi says PIX too.

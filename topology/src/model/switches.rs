@@ -34,8 +34,9 @@ pub(super) fn find(host: &Host) -> (Vec<PcieSwitch>, Lookup<'_>) {
                     redirecting: Vec::new(),
                 });
             }
+            // Paths are sorted, so that all through one port stand together.
             if let Some(switch) = switches.get_mut(number)
-                && !switch.downstream.contains(&downstream)
+                && switch.downstream.last() != Some(&downstream)
             {
                 switch.downstream.push(downstream);
             }

@@ -1,5 +1,7 @@
 //! What the topology needs to know of one GPU.
 
+use std::collections::HashSet;
+
 use gpulet_inventory::gpu::GpuUuid;
 use gpulet_inventory::host::{Host, PciDevice, PciKind};
 use gpulet_inventory::link::NvLink;
@@ -66,7 +68,8 @@ fn place_left_over(views: &[GpuView<'_>], host: &Host) -> Option<PciAddress> {
     let driven =
         |device: &&PciDevice| device.kind == PciKind::Gpu && device.driver.as_deref() == Some("nvidia");
     let driven = host.pci.iter().filter(driven).map(|device| device.address);
-    let mut left = driven.filter(|pci| views.iter().all(|view| view.pci != *pci));
+    let listed: HashSet<PciAddress> = views.iter().map(|view| view.pci).collect();
+    let mut left = driven.filter(|pci| !listed.contains(pci));
     left.next().filter(|_| left.next().is_none())
 }
 
