@@ -151,6 +151,9 @@ fn every_error_has_its_word() {
     let error = parse_gpus(&topology, "0,7").unwrap_err();
     assert_eq!(error.reason(), "UnknownGpu");
     assert_eq!(error.to_string(), "there is no GPU `7`; this node has GPU0, GPU1, GPU2 and GPU3");
+    let of_range = |range| parse_gpus(&topology, range).unwrap_err().to_string();
+    assert!(of_range("2-5").starts_with("there is no GPU `4` and `5`;"), "{}", of_range("2-5"));
+    assert!(of_range("0-9999").starts_with("there is no GPU `4`, `5`, `6`, `7` and 9992 more;"));
 }
 
 #[test]
