@@ -12,7 +12,8 @@ pub(super) fn simulation_dir() -> Option<PathBuf> {
         let dir = path.parent().filter(|dir| dir.ends_with("lib"))?.parent()?.to_owned();
         dir.join(crate::share::FILE_NAME).exists().then_some(dir)
     });
-    by_place.or_else(|| std::env::var_os("GPULET_SIM_DIR").map(PathBuf::from))
+    let named = || std::env::var_os("GPULET_SIM_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    by_place.or_else(named)
 }
 
 /// The file from which this library was loaded.

@@ -11,6 +11,7 @@ mod values;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Parser, Subcommand};
 use gpulet_simulator::client::{Client, ClientError};
 use gpulet_simulator::server::ServeError;
@@ -22,7 +23,14 @@ use crate::USAGE;
 #[command(name = "gpulet-sim", version)]
 pub(crate) struct Cli {
     /// The directory in which the node is served
-    #[arg(long, global = true, env = "GPULET_SIM_DIR", value_name = "DIR")]
+    // An empty one is as good as none; the parser for paths would refuse it.
+    #[arg(
+        long,
+        global = true,
+        env = "GPULET_SIM_DIR",
+        value_name = "DIR",
+        value_parser = OsStringValueParser::new().map(PathBuf::from)
+    )]
     dir: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
@@ -73,7 +81,7 @@ type Outcome = Result<ExitCode, Failure>;
 
 /// Does what was asked for.
 pub(crate) fn run(cli: Cli) -> Outcome {
-    let dir = cli.dir;
+    let dir = cli.dir.filter(|dir| !dir.as_os_str().is_empty());
     match cli.command {
         Command::Serve(serve) => serve::run(&serve, dir),
         Command::Exec(exec) => exec::run(&exec),
