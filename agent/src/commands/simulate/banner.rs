@@ -13,6 +13,7 @@ pub(super) fn text(node: &Node, directory: &Path, address: SocketAddr) -> String
     let mut text = format!("{}\n", sentence(node));
     text.push_str("The daemon runs on it and serves\n");
     for (path, what) in [
+        ("/", "a page for people"),
         ("/metrics", "for Prometheus"),
         ("/topology", "where things sit, as JSON"),
         ("/readyz", "whether it is ready"),
@@ -22,7 +23,7 @@ pub(super) fn text(node: &Node, directory: &Path, address: SocketAddr) -> String
     }
     let _ = writeln!(text, "The node lives in {}. Act on it from another terminal:", directory.display());
     let _ = writeln!(text, "  export GPULET_SIM_DIR={}", directory.display());
-    for arguments in EXAMPLES {
+    for arguments in examples(node.gpus().len()) {
         let _ = writeln!(text, "  {sim} {arguments}");
     }
     text.push_str("Ctrl-C ends the daemon and removes the node.\n");
@@ -34,8 +35,15 @@ pub(super) fn sentence(node: &Node) -> String {
     format!("Simulated node {}: {}.", node.name(), hardware(node))
 }
 
-/// One command of each kind: look, load, break.
-const EXAMPLES: [&str; 3] = ["state", "load --gpu 0 training", "fault lose 3"];
+/// One command of each kind that works on a node with so many GPUs: look, load, break.
+fn examples(gpus: usize) -> Vec<String> {
+    let mut examples = vec!["state".to_owned()];
+    if let Some(last) = gpus.checked_sub(1) {
+        examples.push("load --gpu 0 training".to_owned());
+        examples.push(format!("fault lose {}", last.min(3)));
+    }
+    examples
+}
 
 fn hardware(node: &Node) -> String {
     let description = node.description();
@@ -59,5 +67,17 @@ fn program() -> String {
     match beside {
         Some(path) if path.exists() => path.display().to_string(),
         _ => "cargo run -q -p gpulet-simulator --bin gpulet-sim --".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_works_on_the_node_is_suggested() {
+        assert_eq!(examples(0), ["state"]);
+        assert_eq!(examples(1), ["state", "load --gpu 0 training", "fault lose 0"]);
+        assert_eq!(examples(8), ["state", "load --gpu 0 training", "fault lose 3"]);
     }
 }
