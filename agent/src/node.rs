@@ -1,6 +1,7 @@
 //! A node as the commands look at it, once: this machine, or one that was recorded.
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use gpulet_host::bundle::BundleError;
@@ -13,7 +14,9 @@ use gpulet_nvml::{Classes, Driver};
 use crate::config::Settings;
 use crate::daemon::{self, Places};
 use crate::discovery;
+use crate::profile::Expected;
 use crate::record;
+use crate::text_file::TextReader;
 
 /// How long a command waits for the driver to open.
 const OPENS_WITHIN: Duration = Duration::from_secs(20);
@@ -35,6 +38,30 @@ pub(crate) enum NodeError {
         /// Why.
         #[source]
         source: serde_json::Error,
+    },
+    /// The host root is not there.
+    #[error("--host-root {}: no such directory; mount the host's root there", path.display())]
+    NoHostRoot {
+        /// What was given.
+        path: PathBuf,
+    },
+    /// The host root cannot be looked at.
+    #[error("--host-root {}: cannot be looked at", path.display())]
+    HostRootUnreadable {
+        /// What was given.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The host root is a directory of something else.
+    #[error(
+        "--host-root {}: it has neither sys nor proc, so that it is no host's root; mount the host's root there",
+        path.display()
+    )]
+    NotAHostRoot {
+        /// What was given.
+        path: PathBuf,
     },
     /// Only a machine can be run on or collected from.
     #[error(
@@ -80,8 +107,9 @@ impl Node {
     /// The node at the host root: a directory, or a bundle.
     ///
     /// # Errors
-    /// A file that is no bundle, or one that does not hold together.
+    /// A file that is no bundle, or one that does not hold together; a directory that is no host's root.
     pub(crate) fn open(places: &Places, settings: &Settings) -> Result<Self, NodeError> {
+        check(&places.host_root)?;
         let root = Root::open(&places.host_root)?;
         let Some(bundle) = root.bundle() else {
             let driver = Driver::new(daemon::driver_options(places, settings));
@@ -112,6 +140,7 @@ impl Seen {
     /// The topology, held against the profile in the file `expected`.
     pub(crate) fn topology(&self, expected: Option<&Path>) -> NodeTopology {
         let NodeRecord { gpus, locality } = &self.driver;
+        let expected = Expected::read(expected, &TextReader::default());
         discovery::assess(&self.host, gpus, locality, expected, &discovery::busy(gpus))
     }
 }
@@ -132,13 +161,26 @@ pub(crate) async fn said(driver: &Driver) -> NodeRecord {
     }
 }
 
-/// Refuses a bundle where a machine is needed.
+/// Refuses a bundle where a machine is needed, and what is no host's root.
 ///
 /// # Errors
-/// When the host root is a file.
+/// When the host root is a file, is not there, or has neither of the kernel's file systems.
 pub(crate) fn machine(host_root: &Path, command: &'static str) -> Result<Root, NodeError> {
     if host_root.is_file() {
         return Err(NodeError::NoMachine { path: host_root.display().to_string(), command });
     }
+    check(host_root)?;
     Ok(Root::new(host_root))
+}
+
+/// Refuses a directory that is no host's root: everything would be missing there, as on a healthy machine without GPU.
+fn check(host_root: &Path) -> Result<(), NodeError> {
+    let path = || host_root.to_owned();
+    match host_root.metadata() {
+        Ok(found) if !found.is_dir() => Ok(()),
+        Ok(_) if ["sys", "proc"].iter().any(|name| host_root.join(name).is_dir()) => Ok(()),
+        Ok(_) => Err(NodeError::NotAHostRoot { path: path() }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(NodeError::NoHostRoot { path: path() }),
+        Err(source) => Err(NodeError::HostRootUnreadable { path: path(), source }),
+    }
 }

@@ -56,7 +56,7 @@ pub fn wait_until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T 
     }
 }
 
-/// A machine without driver: a root with nothing below it, a state directory and a configuration file.
+/// A machine without driver: a root with nothing below `/proc`, a state directory and a configuration file.
 pub struct Machine {
     directory: tempfile::TempDir,
 }
@@ -65,7 +65,7 @@ impl Machine {
     /// One with a quick pace.
     pub fn new() -> Self {
         let machine = Self { directory: tempfile::tempdir().unwrap() };
-        fs::create_dir(machine.host_root()).unwrap();
+        fs::create_dir_all(machine.host_root().join("proc")).unwrap();
         machine.configure("sampling: {interval: 100ms, slow-interval: 200ms, deadline: 300ms}\n");
         machine
     }
