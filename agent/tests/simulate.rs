@@ -59,6 +59,7 @@ fn one_command_serves_eight_gpus_and_ends_without_trace() {
     let directory = nodes(within.path()).pop().unwrap();
     for part in [
         "dgx-h100: 8 GPUs (NVIDIA H100 80GB HBM3), 2 NUMA nodes",
+        &format!("http://{}/ ", daemon.address()),
         &format!("http://{}/metrics", daemon.address()),
         &format!("GPULET_SIM_DIR={}", directory.display()),
     ] {
@@ -77,6 +78,8 @@ fn killed_it_leaves_nothing_behind_either() {
     let within = tempfile::tempdir_in(gpulet_simulator::scratch_dir()).unwrap();
     let mut daemon = simulate("cpu-only", within.path());
     daemon.ready();
+    let banner = fs::read_to_string(within.path().join("stdout")).unwrap();
+    assert!(!banner.contains("--gpu") && !banner.contains("lose"), "it has no GPU: {banner}");
     daemon.signal(Signal::SIGKILL);
     daemon.ended();
     gone(within.path());
@@ -183,6 +186,9 @@ fn quiesced_it_holds_no_device_and_resumed_it_goes_on() {
     daemon.scrape_until("that it is quiesced", |scrape| {
         scrape.contains("gpulet_nvml_up{reason=\"Quiesced\"} 0\n")
     });
+    let done = daemon.wait_for_event("control request done", 1);
+    assert_eq!((&done["request"], done["deadline_seconds"].as_f64()), (&"quiesce".into(), Some(10.0)));
+    daemon.wait_for_event("the driver is let go of, as asked for", 1);
     let output = held.gpulet().arg("resume").output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     daemon.scrape_until("all GPUs again", |scrape| up(scrape) == 4);
@@ -198,6 +204,19 @@ fn a_hanging_gpu_does_not_keep_the_daemon_from_ending() {
     daemon.scrape_until("the hanging GPU", |scrape| {
         up(scrape) == 3 && scrape.contains("reason=\"Unresponsive\"} 0")
     });
+    let told = daemon.events().into_iter().find(|event| {
+        let message = event["fields"]["message"].as_str().unwrap_or_default();
+        message.starts_with("GPU 2 (0000:") && message.contains(" does not answer: nvml")
+    });
+    let told = &told.expect("the log tells of the hanging GPU")["fields"];
+    assert_eq!((&told["gpu"], &told["reason"]), (&2.into(), &"Unresponsive".into()));
+    let message = told["message"].as_str().unwrap();
+    for field in ["pci_bus_id", "call"] {
+        assert!(message.contains(told[field].as_str().unwrap()), "{told}");
+    }
+    assert!(message.contains(" has not returned for ") && !told["remedy"].as_str().unwrap().is_empty());
+    let answers = daemon.wait_for_event("the GPU answers", 4);
+    assert_eq!(answers["model"], "NVIDIA L40S");
     assert_eq!(daemon.get("/healthz").0, 200, "the loops go on");
     let told = Instant::now();
     daemon.signal(Signal::SIGTERM);

@@ -38,6 +38,22 @@ pub(crate) enum Response {
 }
 
 impl Request {
+    /// What is asked for, in the word that the command line has for it.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Quiesce { .. } => "quiesce",
+            Self::Resume => "resume",
+        }
+    }
+
+    /// How long it may take, if that is asked for.
+    pub(crate) fn deadline(&self) -> Option<Duration> {
+        match self {
+            Self::Quiesce { deadline_ms } => Some(Duration::from_millis(*deadline_ms)),
+            Self::Resume => None,
+        }
+    }
+
     /// The longest that the daemon needs to answer.
     pub(crate) fn patience(&self) -> Duration {
         match self {

@@ -83,6 +83,7 @@ async fn answer(shared: &Shared, mut stream: UnixStream) -> io::Result<()> {
 
 async fn obey(shared: &Shared, request: Request) -> Response {
     let begun = Instant::now();
+    let (name, deadline_seconds) = (request.name(), request.deadline().map(|limit| limit.as_secs_f64()));
     let result = match request {
         Request::Quiesce { deadline_ms } => {
             let deadline = Duration::from_millis(deadline_ms).min(LONGEST_QUIESCE);
@@ -97,11 +98,18 @@ async fn obey(shared: &Shared, request: Request) -> Response {
     let seconds = begun.elapsed().as_secs_f64();
     match result {
         Ok(()) => {
-            tracing::info!(?request, seconds, "did what was asked");
+            tracing::info!(request = name, deadline_seconds, seconds, "control request done");
             Response::Done
         }
         Err(error) => {
-            tracing::warn!(?request, seconds, %error, reason = error.reason(), "could not do what was asked");
+            tracing::warn!(
+                request = name,
+                deadline_seconds,
+                seconds,
+                %error,
+                reason = error.reason(),
+                "control request failed"
+            );
             Response::Refused { reason: error.reason().to_owned(), message: error.to_string() }
         }
     }

@@ -1,9 +1,14 @@
 //! What changed between two readings of the driver: what is worth a line in the log.
 
-use std::collections::BTreeMap;
+mod log;
 
-use gpulet_inventory::gpu::GpuUuid;
-use gpulet_inventory::snapshot::{Driver, DriverDown, DriverInfo, GpuState, NodeGpus, UnlistedGpu};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use gpulet_inventory::gpu::{Gpu, GpuUuid};
+use gpulet_inventory::snapshot::{
+    Condition, DownReason, Driver, DriverDown, DriverInfo, GpuState, NodeGpus, UnlistedGpu,
+};
 
 /// Something that became different.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,15 +18,15 @@ pub(crate) enum Transition {
     /// The driver does not answer, or for another reason than before.
     DriverDown(DriverDown),
     /// A GPU is there for the first time, or answers again.
-    GpuUp { index: u32, uuid: GpuUuid },
+    GpuUp(Arc<Gpu>),
     /// A GPU does not answer, or for another reason than before.
-    GpuDown { index: u32, uuid: GpuUuid, reason: &'static str },
+    GpuDown { gpu: Arc<Gpu>, reason: DownReason },
     /// A GPU does not say which it is, or for another reason than before.
     GpuUnnamed(UnlistedGpu),
     /// A GPU is not listed any more.
-    GpuGone { index: u32, uuid: GpuUuid },
+    GpuGone(Arc<Gpu>),
     /// An XID came, so many times.
-    Xid { index: u32, uuid: GpuUuid, code: u32, times: u64 },
+    Xid { gpu: Arc<Gpu>, code: u32, times: u64 },
 }
 
 /// What became different from `before` to `after`. At the first reading everything did.
@@ -42,9 +47,7 @@ pub(crate) fn between(before: Option<&NodeGpus>, after: &NodeGpus) -> Vec<Transi
     transitions.extend(unnamed(before, after).map(Transition::GpuUnnamed));
     let listed = |uuid: &GpuUuid| after.gpus.iter().any(|state| &state.gpu.uuid == uuid);
     let gone = earlier.values().filter(|state| !listed(&state.gpu.uuid));
-    transitions.extend(
-        gone.map(|state| Transition::GpuGone { index: state.gpu.index, uuid: state.gpu.uuid.clone() }),
-    );
+    transitions.extend(gone.map(|state| Transition::GpuGone(Arc::clone(&state.gpu))));
     transitions
 }
 
@@ -58,12 +61,12 @@ fn driver(before: Option<&Driver>, after: &Driver) -> Option<Transition> {
 }
 
 fn condition(before: Option<&GpuState>, after: &GpuState) -> Option<Transition> {
-    let reason = after.condition.down_reason();
-    let same = before.is_some_and(|before| before.condition.down_reason() == reason);
-    let (index, uuid) = (after.gpu.index, after.gpu.uuid.clone());
-    (!same).then_some(match reason {
-        None => Transition::GpuUp { index, uuid },
-        Some(reason) => Transition::GpuDown { index, uuid, reason },
+    let word = after.condition.down_reason();
+    let same = before.is_some_and(|before| before.condition.down_reason() == word);
+    let gpu = Arc::clone(&after.gpu);
+    (!same).then_some(match after.condition {
+        Condition::Up => Transition::GpuUp(gpu),
+        Condition::Down(reason) => Transition::GpuDown { gpu, reason },
     })
 }
 
@@ -81,46 +84,8 @@ fn xids<'a>(before: Option<&'a GpuState>, after: &'a GpuState) -> impl Iterator<
     after.xids.value().into_iter().flatten().filter_map(move |(code, count)| {
         let earlier = earlier.and_then(|xids| xids.get(code)).copied().unwrap_or(0);
         let times = count.saturating_sub(earlier);
-        let (index, uuid) = (after.gpu.index, after.gpu.uuid.clone());
-        (times > 0).then_some(Transition::Xid { index, uuid, code: *code, times })
+        (times > 0).then(|| Transition::Xid { gpu: Arc::clone(&after.gpu), code: *code, times })
     })
-}
-
-impl Transition {
-    /// Logs it: what is well at `info`, what a person may have to act on at `warn`.
-    pub(crate) fn log(&self) {
-        match self {
-            Self::DriverUp(info) => tracing::info!(
-                driver_version = info.driver_version,
-                library = info.library,
-                epoch = info.epoch,
-                "the driver is open"
-            ),
-            Self::DriverDown(down) => tracing::warn!(
-                reason = down.reason,
-                detail = down.message,
-                remedy = down.remedy,
-                "the driver is down"
-            ),
-            Self::GpuUp { index, uuid } => tracing::info!(gpu = index, %uuid, "the GPU answers"),
-            Self::GpuDown { index, uuid, reason } => {
-                tracing::warn!(gpu = index, %uuid, reason, "the GPU does not answer");
-            }
-            Self::GpuUnnamed(UnlistedGpu { index, pci, reason }) => tracing::warn!(
-                gpu = index,
-                pci = pci.map(tracing::field::display),
-                reason = reason.reason(),
-                call = reason.call(),
-                "the GPU does not say which it is"
-            ),
-            Self::GpuGone { index, uuid } => {
-                tracing::warn!(gpu = index, %uuid, "the GPU is not listed any more")
-            }
-            Self::Xid { index, uuid, code, times } => {
-                tracing::warn!(gpu = index, %uuid, xid = code, times, "the GPU reported an error");
-            }
-        }
-    }
 }
 
 #[cfg(test)]

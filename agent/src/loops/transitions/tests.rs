@@ -1,11 +1,10 @@
 //! Each transition, and that a steady state has none.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gpulet_inventory::gpu::{Gpu, MaxClocks, PcieMax};
+use gpulet_inventory::gpu::{MaxClocks, PcieMax};
 use gpulet_inventory::reading::{Answer, Cause, Reading};
-use gpulet_inventory::snapshot::{CallStats, Condition, DownReason};
+use gpulet_inventory::snapshot::CallStats;
 
 use super::*;
 
@@ -80,14 +79,15 @@ fn each_change_is_told() {
     );
     let after = node(up(2), vec![gpu(0, UNRESPONSIVE, &[(43, 5), (79, 1)]), gpu(1, Condition::Up, &[])]);
     let told = between(Some(&before), &after);
-    let uuid = |index: usize| before.gpus[index].gpu.uuid.clone();
+    let gpu = |index: usize| Arc::clone(&before.gpus[index].gpu);
+    let reason = DownReason::Unresponsive { call: "nvmlX", since: Duration::from_secs(3) };
     assert_eq!(told.len(), 6, "{told:#?}");
     assert!(matches!(&told[0], Transition::DriverUp(info) if info.epoch == 2));
-    assert_eq!(told[1], Transition::GpuDown { index: 0, uuid: uuid(0), reason: "Unresponsive" });
-    assert_eq!(told[2], Transition::Xid { index: 0, uuid: uuid(0), code: 43, times: 3 });
-    assert_eq!(told[3], Transition::Xid { index: 0, uuid: uuid(0), code: 79, times: 1 });
-    assert_eq!(told[4], Transition::GpuUp { index: 1, uuid: uuid(1) });
-    assert_eq!(told[5], Transition::GpuGone { index: 2, uuid: uuid(2) });
+    assert_eq!(told[1], Transition::GpuDown { gpu: gpu(0), reason });
+    assert_eq!(told[2], Transition::Xid { gpu: gpu(0), code: 43, times: 3 });
+    assert_eq!(told[3], Transition::Xid { gpu: gpu(0), code: 79, times: 1 });
+    assert_eq!(told[4], Transition::GpuUp(gpu(1)));
+    assert_eq!(told[5], Transition::GpuGone(gpu(2)));
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn a_gpu_that_does_not_say_which_it_is_is_told_once() {
     assert_eq!(between(Some(&first), &with(vec![lost])), [Transition::GpuUnnamed(lost)]);
     // When it answers it is one of the others.
     let named = node(up(1), vec![gpu(3, Condition::Up, &[])]);
-    assert!(matches!(between(Some(&first), &named)[..], [Transition::GpuUp { index: 3, .. }]));
+    assert!(matches!(&between(Some(&first), &named)[..], [Transition::GpuUp(gpu)] if gpu.index == 3));
 }
 
 #[test]
