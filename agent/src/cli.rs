@@ -94,7 +94,7 @@ pub(crate) enum Command {
         )]
         output: TopologyForm,
         /// Keep the topology as the expected profile in FILE, for `topology.expected-profile`
-        #[arg(long, value_name = "FILE", env = "GPULET_SAVE", hide_env_values = true)]
+        #[arg(long, value_name = "FILE")]
         save: Option<PathBuf>,
     },
     /// Print which GPUs belong together best
@@ -104,13 +104,13 @@ pub(crate) enum Command {
     )]
     Best {
         /// How many GPUs
-        #[arg(long, value_name = "N", env = "GPULET_GPUS", hide_env_values = true)]
+        #[arg(long, value_name = "N", value_parser = count)]
         gpus: usize,
         /// GPUs to choose from [default: all that answer]
-        #[arg(long, value_name = "LIST", env = "GPULET_FREE", hide_env_values = true)]
+        #[arg(long, value_name = "LIST")]
         free: Option<String>,
         /// GPUs that must be among them
-        #[arg(long, value_name = "LIST", env = "GPULET_MUST", hide_env_values = true)]
+        #[arg(long, value_name = "LIST")]
         must: Option<String>,
         /// Form of the output
         #[arg(
@@ -135,6 +135,7 @@ pub(crate) enum Command {
         file: PathBuf,
     },
     /// Print one scrape of the node and exit
+    #[command(after_help = "This reads the driver itself; it does not ask the running daemon.")]
     Metrics {
         /// Add, as comments, every series that is missing: the call to the driver and what it answered
         #[arg(long)]
@@ -156,6 +157,7 @@ pub(crate) enum Command {
     Resume,
     /// Make a simulated node and run the daemon on it, without GPU and without root
     #[cfg(feature = "simulator")]
+    #[command(after_help = shipped())]
     Simulate {
         /// Name of a shipped node, such as dgx-h100, or path of a description
         #[arg(value_name = "NODE")]
@@ -238,6 +240,22 @@ impl Daemon {
     }
 }
 
+/// A number of GPUs. That none is too few is said where sets are looked for.
+fn count(text: &str) -> Result<usize, &'static str> {
+    text.parse().map_err(|_| "expected a whole number of GPUs")
+}
+
+/// The names of the nodes that come with the program.
+#[cfg(feature = "simulator")]
+fn shipped() -> String {
+    let mut text = "Shipped nodes:".to_owned();
+    for name in gpulet_simulator::node::shipped() {
+        text.push_str("\n  ");
+        text.push_str(name);
+    }
+    text
+}
+
 /// The definitions, for completions and the manual page.
 pub(crate) fn definitions() -> clap::Command {
     Cli::command()
@@ -252,21 +270,20 @@ mod tests {
         definitions().debug_assert();
     }
 
+    /// Flags that make one call choose or write something: a variable that is left over from elsewhere must not.
+    const OF_ONE_CALL: [&str; 5] = ["explain", "save", "gpus", "free", "must"];
+
     #[test]
-    fn every_flag_has_its_environment_variable() {
+    fn every_flag_but_those_of_one_call_has_its_environment_variable() {
         fn check(command: &clap::Command) {
             for argument in command.get_arguments() {
-                let Some(long) =
-                    argument.get_long().filter(|long| !["help", "version", "explain"].contains(long))
+                let Some(long) = argument.get_long().filter(|long| !["help", "version"].contains(long))
                 else {
                     continue;
                 };
                 let variable = format!("GPULET_{}", long.to_uppercase().replace('-', "_"));
-                assert_eq!(
-                    argument.get_env().and_then(|env| env.to_str()),
-                    Some(variable.as_str()),
-                    "--{long}"
-                );
+                let expected = (!OF_ONE_CALL.contains(&long)).then_some(variable.as_str());
+                assert_eq!(argument.get_env().and_then(|env| env.to_str()), expected, "--{long}");
             }
             command.get_subcommands().for_each(check);
         }

@@ -190,9 +190,26 @@ fn completions_and_manual_come_from_the_definitions() {
     let output = run(&["man"]);
     assert_eq!(output.status.code(), Some(0));
     let text = stdout(&output);
-    for part in [".TH gpulet", "host\\-root", "GPULET QUIESCE", "deadline"] {
+    for part in [".TH gpulet", "host\\-root", ".SS \"gpulet quiesce\"", "deadline", "\\fBGPULET_LISTEN\\fR"] {
         assert!(text.contains(part), "lacks {part}");
     }
+    let sections: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix(".SH ")).collect();
+    let expected = [
+        "NAME",
+        "SYNOPSIS",
+        "DESCRIPTION",
+        "OPTIONS",
+        "\"GLOBAL OPTIONS\"",
+        "COMMANDS",
+        "ENVIRONMENT",
+        "PRECEDENCE",
+        "FILES",
+        "SIGNALS",
+        "\"EXIT STATUS\"",
+        "VERSION",
+    ];
+    assert_eq!(sections, expected);
+    assert!(!text.contains("(1)"), "it refers to another page");
     assert!(!text.contains("simulate\\-node"), "a hidden command is in the manual");
 }
 
@@ -203,5 +220,48 @@ fn asking_without_daemon_says_how_to_start_one() {
         let output = machine.gpulet().arg(command).output().unwrap();
         assert_eq!(output.status.code(), Some(1));
         assert!(stderr(&output).contains("gpulet run"), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_host_root_that_is_none_is_refused() {
+    let empty = tempfile::tempdir().unwrap();
+    let empty = empty.path().to_str().unwrap();
+    for command in
+        [&["run", "--listen", "127.0.0.1:0"][..], &["topo"], &["metrics"], &["best", "--gpus", "1"]]
+    {
+        for (root, told) in [
+            ("/nonexist", "--host-root /nonexist: no such directory; mount the host's root there"),
+            (empty, "neither sys nor proc"),
+        ] {
+            let output = run(&[&["--host-root", root], command].concat());
+            assert_eq!(output.status.code(), Some(64), "{command:?}");
+            assert!(stderr(&output).contains(told) && output.stdout.is_empty(), "{}", stderr(&output));
+        }
+    }
+}
+
+#[test]
+fn a_count_that_is_none_is_told_what_is_expected() {
+    let output = run(&["best", "--gpus", "x"]);
+    assert_eq!(output.status.code(), Some(64));
+    assert!(stderr(&output).contains("expected a whole number of GPUs"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_variable_left_over_makes_no_call_write_a_file() {
+    let machine = Machine::new();
+    let file = machine.state_dir().with_file_name("saved.yaml");
+    let output = machine.gpulet().env("GPULET_SAVE", &file).arg("topo").output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(!file.exists());
+}
+
+#[test]
+#[cfg(feature = "simulator")]
+fn the_shipped_nodes_are_listed_in_the_help() {
+    let text = stdout(&run(&["simulate", "--help"]));
+    for name in gpulet_simulator::node::shipped() {
+        assert!(text.contains(&format!("\n  {name}\n")), "lacks {name}: {text}");
     }
 }
