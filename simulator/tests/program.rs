@@ -334,6 +334,15 @@ fn what_is_asked_for_wrongly_is_64() {
 }
 
 #[test]
+fn an_empty_variable_is_as_good_as_none() {
+    let output = sim(&["exec", "cpu-only", "--", "true"]).env("GPULET_SIM_DIR", "").output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let output = sim(&["state"]).env("GPULET_SIM_DIR", "").output().unwrap();
+    assert_eq!(output.status.code(), Some(64));
+    assert!(text(&output.stderr).contains("which node?"), "{}", text(&output.stderr));
+}
+
+#[test]
 fn each_cause_is_told_once() {
     let dir = TempDir::new().unwrap();
     let place = dir.path().to_str().unwrap();
