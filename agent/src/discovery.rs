@@ -1,7 +1,6 @@
 //! From what the kernel and the driver say to the node's topology and what is wrong with it.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use gpulet_inventory::host::Host;
 use gpulet_inventory::link::NvLink;
@@ -11,29 +10,24 @@ use gpulet_inventory::snapshot::{Condition, GpuState, NodeGpus, UnlistedGpu};
 use gpulet_inventory::topology::{LargestFreeSets, NodeTopology, Topology};
 use gpulet_topology::{GpuView, build, findings, largest_free_sets};
 
-use crate::profile;
+use crate::profile::Expected;
 
 /// From this utilisation on, percent, a GPU is under load and its PCIe link at full speed.
 const BUSY_PERCENT: u32 = 50;
 
-/// The topology and its findings, held against the profile in the file `expected` where one is named. A profile that
-/// cannot be read is a finding, too: the node is none the worse for it.
+/// The topology and its findings, held against what is expected.
 pub(crate) fn assess(
     host: &Host,
     gpus: &NodeGpus,
     locality: &DriverLocality,
-    expected: Option<&Path>,
+    expected: Expected,
     busy: &BTreeSet<PciAddress>,
 ) -> NodeTopology {
     let views = GpuView::of(gpus, host);
     let locality = gpus.driver.down_reason().is_none().then_some(locality);
     let model = build(host, &views, locality);
-    let mut unreadable = None;
-    let profile = expected.and_then(|path| {
-        profile::read(path).map_err(|error| unreadable = Some(profile::unreadable(path, &error))).ok()
-    });
-    let found = findings(profile.as_ref(), &model, busy);
-    NodeTopology { findings: unreadable.into_iter().chain(found).collect(), model }
+    let found = findings(expected.profile.as_ref(), &model, busy);
+    NodeTopology { findings: expected.unreadable.into_iter().chain(found).collect(), model }
 }
 
 /// GPUs that are under load, by address.

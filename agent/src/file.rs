@@ -1,31 +1,9 @@
-//! Reading a file that may be anything, and writing one so that nobody ever finds half of it.
+//! Writing a file so that nobody ever finds half of it.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-
-use nix::fcntl::OFlag;
-
-/// The text of the plain file `path`, where a link leads to one, too, of at most `largest` bytes.
-///
-/// # Errors
-/// When it cannot be read, is something else (a directory, a pipe, a device), is larger, or is no text.
-pub(crate) fn read_text(path: &Path, largest: u64) -> io::Result<String> {
-    // Opening a pipe that no one writes to would wait for one who does.
-    let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a plain file"));
-    }
-    let mut bytes = Vec::new();
-    // What the file system says of the size may not hold: some files of the kernel are said to be empty.
-    file.take(largest.saturating_add(1)).read_to_end(&mut bytes)?;
-    if u64::try_from(bytes.len()).is_ok_and(|length| length > largest) {
-        let what = format!("it is larger than {largest} bytes");
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
-    }
-    String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
-}
 
 /// Writes `path` with what `fill` gives: a new file that takes the place of the old one once it is whole. Something that
 /// is no plain file (a pipe, a terminal) is written to as it is.
@@ -101,20 +79,5 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
         put(Path::new("/dev/null"), "nothing").unwrap();
         assert!(!fs::metadata("/dev/null").unwrap().is_file());
-    }
-
-    #[test]
-    fn plain_files_of_some_size_are_read_and_nothing_else_is() {
-        let directory = tempfile::tempdir().unwrap();
-        let at = |name: &str| directory.path().join(name);
-        fs::write(at("file"), "12345").unwrap();
-        std::os::unix::fs::symlink(at("file"), at("link")).unwrap();
-        nix::unistd::mkfifo(&at("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
-        assert_eq!(read_text(&at("link"), 5).unwrap(), "12345");
-        let refused = |path: &Path, largest| read_text(path, largest).unwrap_err().to_string();
-        assert_eq!(refused(&at("file"), 4), "it is larger than 4 bytes");
-        for other in [&at("pipe"), directory.path(), Path::new("/dev/zero")] {
-            assert_eq!(refused(other, 4), "it is not a plain file", "{}", other.display());
-        }
     }
 }

@@ -26,6 +26,7 @@ mod record;
 mod reload;
 mod report;
 mod supervise;
+mod text_file;
 
 use std::io::{self, Write};
 

@@ -1,6 +1,5 @@
 //! The expected profile as a file.
 
-use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -8,6 +7,7 @@ use gpulet_inventory::topology::{Finding, FindingReason, Severity, Topology};
 use gpulet_topology::expected::{Profile, UnsupportedVersion};
 
 use crate::file;
+use crate::text_file::TextReader;
 
 /// The largest file that is read, bytes: a profile has some kilobytes.
 const MAX_BYTES: u64 = 1 << 20;
@@ -55,26 +55,38 @@ pub(crate) enum ProfileError {
     },
 }
 
-/// Reads a profile.
-///
-/// # Errors
-/// A file that cannot be read, holds something else, or is of another version.
-pub(crate) fn read(path: &Path) -> Result<Profile, ProfileError> {
+/// What is expected of a node.
+#[derive(Debug, Default)]
+pub(crate) struct Expected {
+    /// The profile; absent where none is named or it cannot be read.
+    pub(crate) profile: Option<Profile>,
+    /// That it cannot be read.
+    pub(crate) unreadable: Option<Finding>,
+}
+
+impl Expected {
+    /// What the profile in the file `path` expects, where one is named. Takes no longer than some seconds. One that cannot
+    /// be read is a finding: the node is none the worse for it.
+    pub(crate) fn read(path: Option<&Path>, reader: &TextReader) -> Self {
+        match path.map(|path| read(path, reader).map_err(|error| unreadable(path, &error))) {
+            None => Self::default(),
+            Some(Ok(profile)) => Self { profile: Some(profile), unreadable: None },
+            Some(Err(finding)) => Self { profile: None, unreadable: Some(finding) },
+        }
+    }
+}
+
+fn read(path: &Path, reader: &TextReader) -> Result<Profile, ProfileError> {
     let path = || path.to_owned();
-    let text = text(&path()).map_err(|source| ProfileError::Unreadable { path: path(), source })?;
+    let text = reader
+        .read(&path(), MAX_BYTES)
+        .map_err(|source| ProfileError::Unreadable { path: path(), source })?;
     let profile: Profile = serde_saphyr::from_str(&text).map_err(|error| {
         let why = error.without_snippet().to_string();
         ProfileError::Invalid { path: path(), why: why.lines().next().unwrap_or_default().to_owned() }
     })?;
     profile.check().map_err(|source| ProfileError::Version { path: path(), source })?;
     Ok(profile)
-}
-
-fn text(path: &Path) -> io::Result<String> {
-    if fs::metadata(path)?.len() > MAX_BYTES {
-        return Err(io::Error::other(format!("it is larger than {MAX_BYTES} bytes")));
-    }
-    fs::read_to_string(path)
 }
 
 /// Keeps the profile of a topology as it is.
@@ -92,7 +104,7 @@ pub(crate) fn save(path: &Path, topology: &Topology) -> Result<(), ProfileError>
 }
 
 /// What stands in the place of the comparison when there is no profile to compare with.
-pub(crate) fn unreadable(path: &Path, error: &ProfileError) -> Finding {
+fn unreadable(path: &Path, error: &ProfileError) -> Finding {
     Finding {
         reason: FindingReason::ProfileUnreadable,
         severity: Severity::Fault,
@@ -107,21 +119,33 @@ pub(crate) fn unreadable(path: &Path, error: &ProfileError) -> Finding {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+
+    fn expected(path: &Path) -> Expected {
+        Expected::read(Some(path), &TextReader::default())
+    }
 
     #[test]
     fn what_was_saved_is_read() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("profile.yaml");
         save(&path, &Topology::default()).unwrap();
-        assert_eq!(read(&path).unwrap(), Profile::of(&Topology::default()));
+        let expected = expected(&path);
+        assert_eq!(expected.profile, Some(Profile::of(&Topology::default())));
+        assert_eq!(expected.unreadable, None);
     }
 
     #[test]
     fn what_is_no_profile_is_told() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("profile.yaml");
-        let told = || crate::report::chain(&read(&path).unwrap_err());
+        let told = || {
+            let Expected { profile, unreadable } = expected(&path);
+            assert_eq!(profile, None);
+            unreadable.unwrap().evidence
+        };
         assert!(told().contains("cannot read the expected profile"), "{}", told());
         fs::write(&path, "version: 1\ncolour: red\n").unwrap();
         assert!(told().contains("colour"), "{}", told());
@@ -129,7 +153,11 @@ mod tests {
         assert!(told().contains("version 7"), "{}", told());
         fs::write(&path, vec![b'#'; 2 << 20]).unwrap();
         assert!(told().contains("larger than"), "{}", told());
-        let finding = unreadable(&path, &read(&path).unwrap_err());
-        assert!(finding.evidence.contains("larger than"), "{finding:?}");
+        fs::remove_file(&path).unwrap();
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(told().contains("not a plain file"), "{}", told());
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+        assert!(told().contains("not a plain file"), "{}", told());
     }
 }

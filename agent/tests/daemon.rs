@@ -149,6 +149,26 @@ fn a_configuration_that_is_no_plain_file_any_more_disturbs_nothing() {
 }
 
 #[test]
+fn an_expected_profile_that_is_no_plain_file_is_a_finding_and_disturbs_nothing() {
+    for device in [None, Some("/dev/zero")] {
+        let machine = Machine::new();
+        let profile = device.map_or_else(|| machine.config().with_file_name("profile.yaml"), Into::into);
+        if device.is_none() {
+            nix::unistd::mkfifo(&profile, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        }
+        machine.configure(&format!("topology: {{expected-profile: {}}}\n", profile.display()));
+        let mut daemon = machine.daemon(&[]);
+        daemon.ready();
+        let finding = daemon.wait_for_event("topology finding", 1);
+        assert_eq!(finding["reason"], "ProfileUnreadable", "{finding}");
+        assert!(finding["evidence"].as_str().unwrap().contains("not a plain file"), "{finding}");
+        assert_eq!(daemon.get("/healthz").0, 200);
+        daemon.signal(Signal::SIGTERM);
+        assert_eq!(daemon.ended().code(), Some(0));
+    }
+}
+
+#[test]
 fn those_who_ask_nothing_do_not_keep_off_those_who_ask() {
     let machine = Machine::new();
     let daemon = machine.daemon(&[]);

@@ -12,7 +12,9 @@ use tokio::sync::watch;
 
 use super::Shared;
 use crate::discovery;
+use crate::profile::Expected;
 use crate::supervise::LoopError;
+use crate::text_file::TextReader;
 
 /// The loop's name.
 pub(crate) const NAME: &str = "topology";
@@ -22,6 +24,7 @@ pub(crate) async fn run(shared: Shared) -> Result<(), LoopError> {
     let mut settings = shared.settings.clone();
     let mut gpus = shared.gpus.subscribe();
     let mut busy = BTreeSet::new();
+    let reader = TextReader::default();
     loop {
         let (interval, expected) = {
             let settings = settings.borrow_and_update();
@@ -32,11 +35,15 @@ pub(crate) async fn run(shared: Shared) -> Result<(), LoopError> {
             () = shared.shutdown.requested() => return Ok(()),
         };
         let begun = Instant::now();
-        // On a thread of its own: sysfs can block while a device is being removed.
-        let root = shared.root.clone();
-        let host = tokio::task::spawn_blocking(move || gpulet_host::hardware::read(&root)).await?;
+        // On another thread: sysfs can block while a device is being removed, and a file system that is gone does.
+        let (root, reader) = (shared.root.clone(), reader.clone());
+        let look = move || (gpulet_host::hardware::read(&root), Expected::read(expected.as_deref(), &reader));
+        let (host, expected) = tokio::select! {
+            looked = tokio::task::spawn_blocking(look) => looked?,
+            () = shared.shutdown.requested() => return Ok(()),
+        };
         let locality = shared.driver.locality().await;
-        let topology = discovery::assess(&host, &seen, &locality, expected.as_deref(), &busy);
+        let topology = discovery::assess(&host, &seen, &locality, expected, &busy);
         publish(&shared, topology, Instant::now());
         shared.own.discovered(begun.elapsed());
         shared.progress.made(NAME, Instant::now(), interval * 3 + Duration::from_secs(30));
