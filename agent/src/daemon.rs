@@ -150,7 +150,7 @@ pub(crate) async fn run(
         tokio::select! {
             asked = signals.next() => match asked {
                 Asked::End(signal) => {
-                    tracing::info!(signal, "ending");
+                    tracing::info!(signal, "shutting down");
                     break;
                 }
                 Asked::Reload => {
@@ -179,7 +179,7 @@ pub(crate) async fn run(
     if dropped > 0 {
         tracing::warn!(loops = dropped, "loops did not end in time and were dropped");
     }
-    tracing::info!("ended");
+    tracing::info!("stopped");
     Ok(())
 }
 
@@ -224,7 +224,7 @@ fn log_start(source: &Source, settings: &Settings, places: &Places) {
     tracing::info!(
         version = build::version(),
         node = node.map(|name| name.to_string()),
-        config = source.file().map(|file| file.display().to_string()),
+        config = source.description(),
         host_root = %places.host_root.display(),
         state_dir = %places.state_dir.display(),
         "gpulet starts"

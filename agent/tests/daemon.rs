@@ -40,6 +40,8 @@ fn signals_end_it_cleanly_in_time() {
         daemon.signal(signal);
         assert_eq!(daemon.ended().code(), Some(0));
         assert!(told.elapsed() < Duration::from_secs(2), "{signal}: {:?}", told.elapsed());
+        assert_eq!(daemon.wait_for_event("shutting down", 1)["signal"], signal.as_str());
+        daemon.wait_for_event("stopped", 1);
         assert!(!socket.exists(), "the control socket was left behind");
     }
 }

@@ -2,6 +2,8 @@
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::file;
 use super::{ConfigError, Overrides, Settings};
@@ -21,6 +23,8 @@ pub(crate) struct Source {
     must_exist: bool,
     overrides: Overrides,
     reader: TextReader,
+    /// Whether the file was absent when it was last read.
+    absent: Arc<AtomicBool>,
 }
 
 impl Source {
@@ -37,12 +41,18 @@ impl Source {
     }
 
     fn of(file: Option<PathBuf>, must_exist: bool, overrides: Overrides) -> Self {
-        Self { file, must_exist, overrides, reader: TextReader::default() }
+        Self { file, must_exist, overrides, reader: TextReader::default(), absent: Arc::default() }
     }
 
-    /// The file; absent if none is read.
-    pub(crate) fn file(&self) -> Option<&Path> {
-        self.file.as_deref()
+    /// What was last read, for people: the file, or that there is none.
+    pub(crate) fn description(&self) -> String {
+        match &self.file {
+            Some(file) if self.absent.load(Ordering::Acquire) => {
+                format!("none ({} is absent)", file.display())
+            }
+            Some(file) => file.display().to_string(),
+            None => "none".to_owned(),
+        }
     }
 
     /// Reads the settings. Takes no longer than some seconds, whatever the file is and wherever it is kept.
@@ -50,19 +60,21 @@ impl Source {
     /// # Errors
     /// If the file cannot be read, or with everything that is wrong with it.
     pub(crate) fn read(&self) -> Result<Settings, ConfigError> {
-        let settings = match self.file() {
+        let read = match &self.file {
             Some(path) => self.read_file(path)?,
-            None => Settings::default(),
+            None => None,
         };
-        Ok(settings.overridden_by(&self.overrides))
+        self.absent.store(read.is_none(), Ordering::Release);
+        Ok(read.unwrap_or_default().overridden_by(&self.overrides))
     }
 
-    fn read_file(&self, path: &Path) -> Result<Settings, ConfigError> {
+    /// What the file says; absent if there is none and need not be.
+    fn read_file(&self, path: &Path) -> Result<Option<Settings>, ConfigError> {
         match self.reader.read(path, LARGEST) {
-            Ok(text) => {
-                file::parse(&text).map_err(|problems| ConfigError::Invalid { path: path.to_owned(), problems })
-            }
-            Err(error) if error.kind() == ErrorKind::NotFound && !self.must_exist => Ok(Settings::default()),
+            Ok(text) => file::parse(&text)
+                .map(Some)
+                .map_err(|problems| ConfigError::Invalid { path: path.to_owned(), problems }),
+            Err(error) if error.kind() == ErrorKind::NotFound && !self.must_exist => Ok(None),
             Err(source) => Err(ConfigError::Unreadable { path: path.to_owned(), source }),
         }
     }
@@ -91,5 +103,17 @@ mod tests {
         for part in ["2 errors", &format!("{}:1: ", path.display()), &format!("{}:2: ", path.display())] {
             assert!(text.contains(part), "{text}");
         }
+    }
+
+    #[test]
+    fn a_file_that_is_absent_is_said_to_be() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("config.yaml");
+        let source = Source::of(Some(path.clone()), false, Overrides::default());
+        source.read().unwrap();
+        assert_eq!(source.description(), format!("none ({} is absent)", path.display()));
+        fs::write(&path, "").unwrap();
+        source.read().unwrap();
+        assert_eq!(source.description(), path.display().to_string());
     }
 }
