@@ -27,7 +27,8 @@ fn down(topology: &Topology, findings: &mut Vec<Finding>) {
             Severity::Fault,
             &gpu.label,
             format!("the driver gets no answer from the GPU at {}: {reason}", gpu.place.pci),
-            "look for Xid and NVRM messages on this address in the kernel log; reset the GPU, or power-cycle the node",
+            "look for Xid and NVRM messages on this address in the kernel log; gpulet quiesce, reset the GPU, gpulet resume; if it \
+             stays, power-cycle the node",
         ));
     }
 }
@@ -55,7 +56,7 @@ fn seen_by_one(topology: &Topology, findings: &mut Vec<Finding>) {
                     "it is on the PCI bus, kernel driver {}, and not in the driver's list",
                     label::name(driver.unwrap_or("none"))
                 ),
-                "look in the kernel log for NVRM messages on this address; bind it to the nvidia driver or reset it",
+                "look in the kernel log for NVRM messages on this address; bind it to the nvidia driver, or reset it",
             )),
             (SeenBy::Driver, _) => findings.push(finding(
                 FindingReason::GpuHidden,
@@ -127,7 +128,7 @@ fn asymmetric(topology: &Topology, findings: &mut Vec<Finding>) {
                 "{a} counts {first} active NVLinks to {b}, which counts {second}; {} are used",
                 first.min(second)
             ),
-            "reset both GPUs; if it stays, check the NVLink bridge or the board",
+            "gpulet quiesce, reset both GPUs, gpulet resume; if it stays, check the NVLink bridge or the board",
         ));
     }
 }
@@ -188,7 +189,7 @@ fn fabric(topology: &Topology, findings: &mut Vec<Finding>) {
                 "the GPUs are not in one clique ({})",
                 topology.gpus.iter().map(told).collect::<Vec<_>>().join(", ")
             ),
-            "check the fabric manager (or IMEX and the switch trays), then reset the GPUs that differ",
+            "check the fabric manager (or IMEX and the switch trays), then gpulet quiesce, reset the GPUs that differ, gpulet resume",
         ));
         return;
     }

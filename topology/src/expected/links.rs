@@ -130,7 +130,7 @@ fn nvlink_degree(
     } else {
         (
             Severity::Fault,
-            "look for Xid 74 in the kernel log, reset the GPU; if it stays, check NVSwitches, baseboard or bridge",
+            "look for Xid 74 in the kernel log; gpulet quiesce, reset the GPU, gpulet resume; if it stays, check NVSwitches, baseboard or bridge",
         )
     };
     findings.push(finding(FindingReason::NvlinkDegraded, severity, &gpu.label, evidence, remedy));
