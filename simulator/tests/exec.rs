@@ -7,9 +7,11 @@ use std::process::{Child, Command, Stdio};
 
 const CPU_ONLY: &str = "cpu-only";
 
-/// Runs a shell's script on a node.
+/// Runs a shell's script on a node, with the signals as a terminal has them: whoever runs these tests (nohup, a job
+/// in the background) may have some ignored, and children inherit that.
 fn exec(script: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_gpulet-sim"));
+    let mut command = Command::new("env");
+    command.args(["--default-signal=HUP,INT,TERM", env!("CARGO_BIN_EXE_gpulet-sim")]);
     command.args(["exec", CPU_ONLY, "--", "sh", "-c", script]);
     command.stdout(Stdio::piped()).stderr(Stdio::inherit());
     command
