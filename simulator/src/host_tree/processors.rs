@@ -53,6 +53,9 @@ fn cpus(tree: &mut Tree, node: &Node) {
         tree.file(topology.join("core_id"), at.core);
         tree.file(topology.join("physical_package_id"), at.package);
         tree.file(topology.join("thread_siblings_list"), siblings);
+        // As every kernel has it: who reads a machine of hundreds of CPUs takes a package at a time by it.
+        let package: CpuSet = (0..count).filter(|other| cpu.thread(*other).package == at.package).collect();
+        tree.file(topology.join("core_siblings_list"), package);
     }
 }
 
