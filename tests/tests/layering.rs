@@ -16,7 +16,7 @@ const EDGES: [&str; 4] = ["nvml", "host", "cluster", "exporter"];
 /// What a pure crate may use of others' work: no runtime, no file system, no clock.
 const PURE_MAY_USE: [&str; 2] = ["serde", "thiserror"];
 /// Where the workspace lint on `unsafe` may be lifted.
-const UNSAFE_PLACES: [&str; 3] = ["nvml/src/", "simulator/src/", "host/src/bpf"];
+const UNSAFE_PLACES: [&str; 4] = ["nvml/src/", "simulator/src/", "simulator/tests/", "host/src/bpf"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_path_buf()
@@ -118,15 +118,16 @@ fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn unsafe_lives_in_three_places() {
+fn unsafe_lives_in_three_crates() {
     let mut files = Vec::new();
     rust_files(&root(), &mut files);
-    let lifted = format!("({}_code)", "unsafe");
+    // The lint's name alone: an attribute that lifts it may stand on several lines. Put together, so as not to find this.
+    let lint = format!("{}_code", "unsafe");
     let mut seen = 0;
     for file in files {
         let text = std::fs::read_to_string(&file).unwrap();
         let place = file.strip_prefix(root()).unwrap().to_string_lossy().into_owned();
-        if text.lines().any(|line| line.contains("allow") && line.contains(&lifted)) {
+        if text.contains(&lint) {
             seen += 1;
             assert!(
                 UNSAFE_PLACES.iter().any(|allowed| place.starts_with(allowed)),
