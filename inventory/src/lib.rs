@@ -10,15 +10,18 @@
 //! - [`sample`]: everything read from one GPU at one instant
 //! - [`topology`]: where everything sits and how near it is, as concluded from kernel and driver
 //! - [`snapshot`]: everything known about the node, in parts with an age each
+//! - [`kubelet`], [`pod`]: the node's Pods and what they were given, as kubelet and API tell it
 //! - [`record`]: what the driver said, to be written and read back; [`word`]: its vocabulary
 
 pub mod gpu;
 pub mod host;
+pub mod kubelet;
 pub mod link;
 pub mod locality;
 pub mod mig;
 pub mod numa;
 pub mod pci;
+pub mod pod;
 pub mod process;
 pub mod reading;
 pub mod record;

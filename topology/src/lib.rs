@@ -7,6 +7,7 @@
 //! - [`dot`] and [`svg`]: the pictures
 //! - [`best()`]: which N of the free GPUs belong together
 //! - [`expected`]: what the node should look like, and what is wrong with it
+//! - [`nrt`]: the NodeResourceTopology object
 
 pub mod best;
 mod dot;
@@ -14,6 +15,7 @@ pub mod expected;
 mod label;
 mod matrix;
 mod model;
+pub mod nrt;
 mod svg;
 mod table;
 

@@ -1,0 +1,1 @@
+//! The API server, as far as it concerns this node.
