@@ -6,7 +6,6 @@ use gpulet_inventory::mig::{
     ComputeInstance, ComputeInstanceId, GpuInstance, GpuInstanceId, MigMode, MigProfile, MigState, Placement,
 };
 use gpulet_inventory::reading::{Answer, Cause, Reading};
-use nvml_wrapper_sys::bindings as sys;
 
 use super::Asked;
 use super::slow::enabled;
@@ -163,6 +162,21 @@ fn named<T>(call: &'static str, outcome: Result<T, Cause>) -> Result<T, Answer> 
     outcome.map_err(|cause| Answer { call, cause })
 }
 
+/// The driver describes a profile in three forms, which are three types with these fields in common.
+macro_rules! profile_from {
+    ($info:expr, $name:expr) => {
+        MigProfile {
+            id: $info.id,
+            name: $name,
+            slices: $info.sliceCount,
+            memory_bytes: $info.memorySizeMB << 20,
+            multiprocessors: $info.multiprocessorCount,
+            max_instances: $info.instanceCount,
+            placements: no_placements(),
+        }
+    };
+}
+
 /// One profile: by the newest form that the driver knows. Only the first lacks the name.
 fn profile(
     calls: &crate::raw::calls::Calls,
@@ -171,9 +185,9 @@ fn profile(
 ) -> Result<MigProfile, Cause> {
     let other_version = Cause::Code(code::ARGUMENT_VERSION_MISMATCH);
     let outcome = match calls.gpu_profile_v3(device, number) {
-        Ok(info) => return Ok(from_v3(&info)),
+        Ok(info) => return Ok(profile_from!(info, name(&info.name))),
         Err(cause) if cause == other_version => {
-            calls.gpu_profile_v2(device, number).map(|info| from_v2(&info))
+            calls.gpu_profile_v2(device, number).map(|info| profile_from!(info, name(&info.name)))
         }
         Err(cause) => Err(cause),
     };
@@ -182,7 +196,7 @@ fn profile(
     };
     match outcome {
         Err(cause) if old(&cause) => {
-            calls.get_at(&symbol::GI_PROFILE, device, number).map(|info| from_v1(&info))
+            calls.get_at(&symbol::GI_PROFILE, device, number).map(|info| profile_from!(info, None))
         }
         outcome => outcome,
     }
@@ -191,42 +205,6 @@ fn profile(
 /// Until they are asked for.
 fn no_placements() -> Reading<Vec<Placement>> {
     Reading::Failed(Answer { call: symbol::GI_PLACEMENTS.name, cause: Cause::NotOpen })
-}
-
-fn from_v3(info: &sys::nvmlGpuInstanceProfileInfo_v3_t) -> MigProfile {
-    MigProfile {
-        id: info.id,
-        name: name(&info.name),
-        slices: info.sliceCount,
-        memory_bytes: info.memorySizeMB << 20,
-        multiprocessors: info.multiprocessorCount,
-        max_instances: info.instanceCount,
-        placements: no_placements(),
-    }
-}
-
-fn from_v2(info: &sys::nvmlGpuInstanceProfileInfo_v2_t) -> MigProfile {
-    MigProfile {
-        id: info.id,
-        name: name(&info.name),
-        slices: info.sliceCount,
-        memory_bytes: info.memorySizeMB << 20,
-        multiprocessors: info.multiprocessorCount,
-        max_instances: info.instanceCount,
-        placements: no_placements(),
-    }
-}
-
-fn from_v1(info: &sys::nvmlGpuInstanceProfileInfo_t) -> MigProfile {
-    MigProfile {
-        id: info.id,
-        name: None,
-        slices: info.sliceCount,
-        memory_bytes: info.memorySizeMB << 20,
-        multiprocessors: info.multiprocessorCount,
-        max_instances: info.instanceCount,
-        placements: no_placements(),
-    }
 }
 
 /// The driver writes `MIG 1g.10gb`.
