@@ -10,9 +10,11 @@
 //! - [`sample`]: everything read from one GPU at one instant
 //! - [`topology`]: where everything sits and how near it is, as concluded from kernel and driver
 //! - [`snapshot`]: everything known about the node, in parts with an age each
+//! - [`dra`]: devices that drivers publish for claims, as the API tells it
 //! - [`kubelet`], [`pod`]: the node's Pods and what they were given, as kubelet and API tell it
 //! - [`record`]: what the driver said, to be written and read back; [`word`]: its vocabulary
 
+pub mod dra;
 pub mod gpu;
 pub mod host;
 pub mod kubelet;

@@ -16,6 +16,7 @@ pub struct Body {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attributes: Vec<Attribute>,
     /// The zones: those of type `Node` first, ascending.
+    #[serde(default)]
     pub zones: Vec<Zone>,
 }
 
