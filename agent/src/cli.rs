@@ -8,6 +8,7 @@ use crate::config::address::ListenAddress;
 use crate::config::duration::Span;
 use crate::config::level::{LogFormat, LogLevel};
 use crate::config::node_name::NodeName;
+use crate::config::publish::Publish;
 use crate::config::{Overrides, Source};
 
 /// One small privileged program per node that knows its GPUs, samples them and reports on them.
@@ -219,6 +220,36 @@ pub(crate) struct Daemon {
     /// Name of this node [default: the host name]
     #[arg(long, value_name = "NAME", env = "GPULET_NODE_NAME", hide_env_values = true)]
     pub(crate) node_name: Option<NodeName>,
+    /// How to reach the API server [default: the Pod's service account, else what the kubelet of this node has]
+    #[arg(long, value_name = "FILE", env = "GPULET_KUBECONFIG", hide_env_values = true)]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Where the NodeResourceTopology object goes [default: auto]
+    #[arg(long, value_enum, value_name = "WHERE", env = "GPULET_PUBLISH", hide_env_values = true)]
+    pub(crate) publish: Option<Publish>,
+    /// Take the NodeResourceTopology object over from another publisher
+    #[arg(
+        long,
+        value_name = "BOOL",
+        env = "GPULET_TAKE_OVER",
+        hide_env_values = true,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true"
+    )]
+    pub(crate) take_over: Option<bool>,
+    #[command(flatten)]
+    pub(crate) kubelet: Kubelet,
+}
+
+/// Where the kubelet is.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Kubelet {
+    /// The kubelet's root directory, below the host's root [default: /var/lib/kubelet]
+    #[arg(long, value_name = "DIR", env = "GPULET_KUBELET_ROOT", hide_env_values = true)]
+    pub(crate) kubelet_root: Option<PathBuf>,
+    /// The kubelet's PodResources socket, below the host's root [default: pod-resources/kubelet.sock in its root]
+    #[arg(long, value_name = "PATH", env = "GPULET_KUBELET_SOCKET", hide_env_values = true)]
+    pub(crate) kubelet_socket: Option<PathBuf>,
 }
 
 impl Global {
@@ -236,7 +267,25 @@ impl Global {
 impl Daemon {
     /// What all flags say instead of the file.
     pub(crate) fn overrides(&self, global: &Global) -> Overrides {
-        Overrides { listen: self.listen, node_name: self.node_name.clone(), ..global.overrides() }
+        Overrides {
+            listen: self.listen,
+            node_name: self.node_name.clone(),
+            kubeconfig: self.kubeconfig.clone(),
+            publish: self.publish,
+            take_over: self.take_over,
+            ..self.kubelet.overrides(global)
+        }
+    }
+}
+
+impl Kubelet {
+    /// What these and the global flags say instead of the file.
+    pub(crate) fn overrides(&self, global: &Global) -> Overrides {
+        Overrides {
+            kubelet_root: self.kubelet_root.clone(),
+            kubelet_socket: self.kubelet_socket.clone(),
+            ..global.overrides()
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::duration::Span;
 use super::error::{Problem, Problems};
 use super::reader::{self, Notes, Section};
-use super::settings::{Log, Sampling, Settings, TopologySettings, Web};
+use super::settings::{Kubelet, Kubernetes, Log, Sampling, Settings, TopologySettings, Web};
 use super::tree::{Node, Value};
 
 /// Reads the settings from the text of a file.
@@ -45,6 +45,8 @@ fn settings(mut top: Section<'_>) -> Settings {
         sampling: top.section("sampling").map_or(default.sampling, sampling),
         web: top.section("web").map_or(default.web, web),
         topology: top.section("topology").map_or(default.topology, topology),
+        kubernetes: top.section("kubernetes").map_or(default.kubernetes, kubernetes),
+        kubelet: top.section("kubelet").map_or(default.kubelet, kubelet),
     };
     top.finish();
     settings
@@ -111,6 +113,29 @@ fn topology(mut section: Section<'_>) -> TopologySettings {
         TopologySettings { expected_profile: section.value("expected-profile", reader::absolute_path) };
     section.finish();
     topology
+}
+
+fn kubernetes(mut section: Section<'_>) -> Kubernetes {
+    let default = Kubernetes::default();
+    let kubernetes = Kubernetes {
+        kubeconfig: section.value("kubeconfig", reader::absolute_path),
+        publish: section.value("publish", reader::parsed).unwrap_or(default.publish),
+        take_over: section.value("take-over", reader::flag).unwrap_or(default.take_over),
+        file: section.value("file", reader::absolute_path).unwrap_or(default.file),
+    };
+    section.finish();
+    kubernetes
+}
+
+fn kubelet(mut section: Section<'_>) -> Kubelet {
+    let default = Kubelet::default();
+    let kubelet = Kubelet {
+        root: section.value("root", reader::absolute_path).unwrap_or(default.root),
+        socket: section.value("socket", reader::absolute_path),
+        interval: section.value("interval", span("1s", "1h")).unwrap_or(default.interval),
+    };
+    section.finish();
+    kubelet
 }
 
 fn span(least: &'static str, most: &'static str) -> impl Fn(&Value) -> Result<std::time::Duration, String> {

@@ -8,6 +8,7 @@ mod error;
 mod file;
 pub(crate) mod level;
 pub(crate) mod node_name;
+pub(crate) mod publish;
 mod reader;
 pub(crate) mod settings;
 mod source;

@@ -133,6 +133,14 @@ pub(crate) fn absolute_path(value: &Value) -> Result<PathBuf, String> {
     path.ok_or_else(|| format!("{} is not a path that begins with /", value.describe()))
 }
 
+/// `true` or `false`.
+pub(crate) fn flag(value: &Value) -> Result<bool, String> {
+    match value {
+        Value::Bool(flag) => Ok(*flag),
+        other => Err(format!("{} is not true or false", other.describe())),
+    }
+}
+
 /// A whole number from `least` to `most`.
 pub(crate) fn count(least: usize, most: usize) -> impl Fn(&Value) -> Result<usize, String> {
     move |value| {

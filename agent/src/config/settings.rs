@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::address::ListenAddress;
 use super::level::{LogFormat, LogLevel};
 use super::node_name::NodeName;
+use super::publish::Publish;
 
 /// Everything that the configuration file can say.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -20,6 +21,10 @@ pub(crate) struct Settings {
     pub(crate) web: Web,
     /// What the topology is held against.
     pub(crate) topology: TopologySettings,
+    /// The API server, and what it is told.
+    pub(crate) kubernetes: Kubernetes,
+    /// The kubelet of this node.
+    pub(crate) kubelet: Kubelet,
 }
 
 /// What is logged, and how.
@@ -74,6 +79,54 @@ pub(crate) struct TopologySettings {
     pub(crate) expected_profile: Option<PathBuf>,
 }
 
+/// The API server, and what it is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Kubernetes {
+    /// How to reach it; absent: the Pod's service account, else what the kubelet has.
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Where the NodeResourceTopology object goes.
+    pub(crate) publish: Publish,
+    /// Whether the object of another publisher is taken over.
+    pub(crate) take_over: bool,
+    /// Where the object goes without API server, below the host's root.
+    pub(crate) file: PathBuf,
+}
+
+impl Default for Kubernetes {
+    fn default() -> Self {
+        Self {
+            kubeconfig: None,
+            publish: Publish::default(),
+            take_over: false,
+            file: "/run/gpulet/noderesourcetopology.yaml".into(),
+        }
+    }
+}
+
+/// The kubelet of this node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Kubelet {
+    /// Its root directory, below the host's root.
+    pub(crate) root: PathBuf,
+    /// Its PodResources socket, below the host's root; absent: where it is in its root directory.
+    pub(crate) socket: Option<PathBuf>,
+    /// Between two questions to it while nothing tells of a change.
+    pub(crate) interval: Duration,
+}
+
+impl Default for Kubelet {
+    fn default() -> Self {
+        Self { root: "/var/lib/kubelet".into(), socket: None, interval: Duration::from_secs(5) }
+    }
+}
+
+impl Kubelet {
+    /// Its PodResources socket, below the host's root.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.socket.clone().unwrap_or_else(|| self.root.join("pod-resources/kubelet.sock"))
+    }
+}
+
 /// What flags and environment say, which goes before the file.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Overrides {
@@ -85,6 +138,16 @@ pub(crate) struct Overrides {
     pub(crate) log_format: Option<LogFormat>,
     /// `--listen`
     pub(crate) listen: Option<ListenAddress>,
+    /// `--kubeconfig`
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// `--publish`
+    pub(crate) publish: Option<Publish>,
+    /// `--take-over`
+    pub(crate) take_over: Option<bool>,
+    /// `--kubelet-root`
+    pub(crate) kubelet_root: Option<PathBuf>,
+    /// `--kubelet-socket`
+    pub(crate) kubelet_socket: Option<PathBuf>,
 }
 
 impl Settings {
@@ -102,6 +165,8 @@ impl Settings {
         if let Some(address) = overrides.listen {
             self.web.address = address;
         }
+        self.kubernetes.overridden_by(overrides);
+        self.kubelet.overridden_by(overrides);
         self
     }
 
@@ -117,7 +182,37 @@ impl Settings {
         if self.sampling.deadline != new.sampling.deadline {
             keys.push("sampling.deadline");
         }
+        let (old, new) = ((&self.kubernetes, &self.kubelet), (&new.kubernetes, &new.kubelet));
+        let fixed = [
+            ("kubernetes.kubeconfig", old.0.kubeconfig != new.0.kubeconfig),
+            ("kubernetes.publish", old.0.publish != new.0.publish),
+            ("kubernetes.file", old.0.file != new.0.file),
+            ("kubelet.root", old.1.root != new.1.root),
+            ("kubelet.socket", old.1.socket != new.1.socket),
+        ];
+        keys.extend(fixed.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key));
         keys
+    }
+}
+
+impl Kubernetes {
+    fn overridden_by(&mut self, overrides: &Overrides) {
+        if let Some(kubeconfig) = &overrides.kubeconfig {
+            self.kubeconfig = Some(kubeconfig.clone());
+        }
+        self.publish = overrides.publish.unwrap_or(self.publish);
+        self.take_over = overrides.take_over.unwrap_or(self.take_over);
+    }
+}
+
+impl Kubelet {
+    fn overridden_by(&mut self, overrides: &Overrides) {
+        if let Some(root) = &overrides.kubelet_root {
+            self.root = root.clone();
+        }
+        if let Some(socket) = &overrides.kubelet_socket {
+            self.socket = Some(socket.clone());
+        }
     }
 }
 
@@ -149,5 +244,12 @@ mod tests {
         new.sampling.deadline *= 2;
         new.node_name = Some("other".parse().unwrap());
         assert_eq!(old.fixed_until_restart(&new), ["node-name", "sampling.deadline"]);
+        let mut new = old.clone();
+        new.kubernetes.take_over = true;
+        new.kubelet.interval *= 2;
+        assert!(old.fixed_until_restart(&new).is_empty());
+        new.kubernetes.publish = Publish::Never;
+        new.kubelet.root = "/elsewhere".into();
+        assert_eq!(old.fixed_until_restart(&new), ["kubernetes.publish", "kubelet.root"]);
     }
 }

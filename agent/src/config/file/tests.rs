@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::config::level::LogFormat;
+use crate::config::publish::Publish;
 
 fn lines(text: &str) -> Vec<(u64, String)> {
     parse(text).unwrap_err().first.into_iter().map(|problem| (problem.line, problem.message)).collect()
@@ -37,6 +38,15 @@ web:
   request-timeout: 2s
 topology:
   expected-profile: /etc/gpulet/topology.yaml
+kubernetes:
+  kubeconfig: /etc/gpulet/kubeconfig
+  publish: never
+  take-over: true
+  file: /run/nrt.yaml
+kubelet:
+  root: /var/lib/k0s/kubelet
+  socket: /run/kubelet.sock
+  interval: 7s
 ";
     let settings = parse(text).unwrap();
     assert_eq!(settings.node_name.unwrap().to_string(), "gpu-7");
@@ -51,6 +61,19 @@ topology:
     assert_eq!(settings.web.limits.request_timeout, Duration::from_secs(2));
     let profile = settings.topology.expected_profile.unwrap();
     assert_eq!(profile.display().to_string(), "/etc/gpulet/topology.yaml");
+    let kubernetes = Kubernetes {
+        kubeconfig: Some("/etc/gpulet/kubeconfig".into()),
+        publish: Publish::Never,
+        take_over: true,
+        file: "/run/nrt.yaml".into(),
+    };
+    assert_eq!(settings.kubernetes, kubernetes);
+    let kubelet = Kubelet {
+        root: "/var/lib/k0s/kubelet".into(),
+        socket: Some("/run/kubelet.sock".into()),
+        interval: Duration::from_secs(7),
+    };
+    assert_eq!(settings.kubelet, kubelet);
 }
 
 #[test]
@@ -67,10 +90,11 @@ web:
 plugins: []
 log: loud
 topology: {expected-profile: topology.yaml}
+kubernetes: {publish: maybe, take-over: 1}
 ";
     let problems = lines(text);
     let told: Vec<u64> = problems.iter().map(|(line, _)| *line).collect();
-    assert_eq!(told, [2, 4, 5, 6, 8, 9, 10, 11, 12], "{problems:#?}");
+    assert_eq!(told, [2, 4, 5, 6, 8, 9, 10, 11, 12, 13, 13], "{problems:#?}");
     let says = |line: u64, part: &str| {
         let (_, message) = problems.iter().find(|(at, _)| *at == line).unwrap();
         assert!(message.contains(part), "line {line}: {message}");
@@ -81,8 +105,15 @@ topology: {expected-profile: topology.yaml}
     says(6, "unknown key `sampling.colour`; known here: interval, slow-interval, deadline");
     says(8, "`many` is not a whole number from 1 to 10000");
     says(9, "`localhost` is not an address");
-    says(10, "unknown key `plugins`; known here: node-name, log, sampling, web, topology");
+    says(
+        10,
+        "unknown key `plugins`; known here: node-name, log, sampling, web, topology, kubernetes, kubelet",
+    );
     says(11, "`log` must be a section of keys, not `loud`");
+    let at_13: Vec<&String> =
+        problems.iter().filter(|(at, _)| *at == 13).map(|(_, message)| message).collect();
+    assert_eq!(at_13[0], "kubernetes.publish: `maybe` is not auto, always or never");
+    assert_eq!(at_13[1], "kubernetes.take-over: `1` is not true or false");
     says(12, "topology.expected-profile: `topology.yaml` is not a path that begins with /");
 }
 
@@ -154,8 +185,13 @@ fn the_example_names_every_key_with_its_default() {
     let settings = parse(&uncommented).unwrap();
     assert!(settings.node_name.is_some(), "node-name is in the example");
     assert!(settings.topology.expected_profile.is_some(), "topology.expected-profile is in the example");
+    assert!(settings.kubernetes.kubeconfig.is_some(), "kubernetes.kubeconfig is in the example");
+    assert_eq!(settings.kubelet.socket.as_ref(), Some(&Kubelet::default().socket()));
     let topology = TopologySettings::default();
-    assert_eq!(Settings { node_name: None, topology, ..settings }, Settings::default());
+    let kubernetes = Kubernetes { kubeconfig: None, ..settings.kubernetes.clone() };
+    let kubelet = Kubelet { socket: None, ..settings.kubelet.clone() };
+    let without_defaults = Settings { node_name: None, topology, kubernetes, kubelet, ..settings };
+    assert_eq!(without_defaults, Settings::default());
     let Node { value: Value::Map(top), .. } = document(&uncommented).unwrap() else { panic!("no keys") };
     let mut named: Vec<String> = Vec::new();
     for (key, node) in &top {
