@@ -6,13 +6,15 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod agent;
+mod control_plane;
 mod node;
 mod program;
 mod scrape;
 mod text_only;
 
 pub use agent::{Agent, Response};
+pub use control_plane::{Answer, Bound, Client, ControlPlane, Identity, Request, documents};
 pub use node::Node;
-pub use program::{gpulet, gpulet_sim, others_python, wait_until};
+pub use program::{gpulet, gpulet_sim, others_python, wait_until, wait_within};
 pub use scrape::Scrape;
 pub use text_only::TextOnly;

@@ -32,8 +32,13 @@ fn built(name: &str) -> PathBuf {
 
 /// Waits until `condition` gives something, looking again every few milliseconds, and panics with `what` when it has
 /// not after half a minute: far longer than anything here takes on a busy machine.
-pub fn wait_until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
-    let patience = Instant::now() + Duration::from_secs(30);
+pub fn wait_until<T>(what: &str, condition: impl FnMut() -> Option<T>) -> T {
+    wait_within(Duration::from_secs(30), what, condition)
+}
+
+/// The same with more `patience`, for programs that take longer to start.
+pub fn wait_within<T>(patience: Duration, what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+    let patience = Instant::now() + patience;
     loop {
         if let Some(value) = condition() {
             return value;
