@@ -11,6 +11,8 @@ pub struct Built {
     pub notes: Vec<Note>,
     /// One for each resource of each `Node` zone, in their order.
     pub why: Vec<Account>,
+    /// The same of devices that are in no zone, for the node as a whole.
+    pub unplaced: Vec<Account>,
 }
 
 /// Something that was left out of the object or is odd about it.
@@ -92,7 +94,7 @@ impl NoteReason {
 /// `allocatable` is `capacity` less all of `kept`; `available` is `allocatable` less all of `taken`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
-    /// The zone, such as `node-0`.
+    /// The zone, such as `node-0`; `-` for none.
     pub zone: String,
     /// The resource, such as `nvidia.com/gpu`.
     pub resource: String,

@@ -1,0 +1,86 @@
+//! What was left out of the object or is odd about it, collected by what it is about.
+
+use std::collections::BTreeMap;
+
+use super::built::{Note, NoteReason};
+use crate::label;
+
+/// How many of a kind are named; the rest are counted.
+const NAMED: usize = 4;
+
+/// Notes while they are being collected. Two about the same are one.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    found: BTreeMap<(NoteReason, String), Vec<String>>,
+}
+
+impl Notes {
+    /// Adds one thing, such as a device, to the note about `subject`.
+    pub(super) fn add(&mut self, reason: NoteReason, subject: &str, thing: String) {
+        self.found.entry((reason, label::name(subject))).or_default().push(thing);
+    }
+
+    /// The notes, by reason and subject.
+    pub(super) fn finish(self) -> Vec<Note> {
+        let note = |((reason, subject), mut things): ((NoteReason, String), Vec<String>)| {
+            things.sort();
+            things.dedup();
+            Note { reason, subject, message: message(reason, &things), remedy: remedy(reason) }
+        };
+        self.found.into_iter().map(note).collect()
+    }
+}
+
+fn message(reason: NoteReason, things: &[String]) -> String {
+    let mut named: Vec<String> = things.iter().take(NAMED).map(|thing| label::name(thing)).collect();
+    if things.len() > NAMED {
+        named.push(format!("{} more", things.len() - NAMED));
+    }
+    format!("{}: {}", what(reason), label::list(named))
+}
+
+fn what(reason: NoteReason) -> &'static str {
+    match reason {
+        NoteReason::NoCpuNodes => "no NUMA node with CPUs is shown, so there is no zone of type Node",
+        NoteReason::TooManyNodes => "schedulers count 64 NUMA nodes and stumble over the next; left out",
+        NoteReason::DeviceWithoutZone => {
+            "in no zone, for no NUMA node with CPUs is told for it; counts for the node as a whole"
+        }
+        NoteReason::UnknownNumaNode => "on a NUMA node that is not online or has no CPUs",
+        NoteReason::DeviceGone => "held by a Pod, and not among the devices that the kubelet may give",
+        NoteReason::CpuOffline => "may be given by the kubelet, and is not online",
+        NoteReason::UnknownMemory => "memory that cannot be counted for any NUMA node",
+        NoteReason::MemoryOvercommitted => "more than there is to give on these NUMA nodes",
+        NoteReason::ReservedTooMuch => "reserved for the machine beyond what is there",
+        NoteReason::OddResourceName => {
+            "devices of a resource whose name is not that of an extended resource; left out"
+        }
+        NoteReason::CostsLeftOut => "too many zones of this type to tell the costs between every two",
+    }
+}
+
+fn remedy(reason: NoteReason) -> &'static str {
+    match reason {
+        NoteReason::NoCpuNodes => "mount /sys of the host, or use a kernel with CONFIG_NUMA",
+        NoteReason::TooManyNodes => "let the firmware make fewer NUMA nodes (NPS1, SNC off)",
+        NoteReason::DeviceWithoutZone => {
+            "if the device has a place, see that its plugin tells it (for GPUs: numa_node in sysfs is not -1)"
+        }
+        NoteReason::UnknownNumaNode => {
+            "see what numa_node says in sysfs and what the device plugin tells the kubelet; update its firmware or plugin"
+        }
+        NoteReason::DeviceGone => {
+            "see the device plugin's log and the health of the device; the Pod may have to be restarted"
+        }
+        NoteReason::CpuOffline => "bring the CPU online, or restart the kubelet so that it counts anew",
+        NoteReason::UnknownMemory => "restart the kubelet so that it counts anew",
+        NoteReason::MemoryOvercommitted => {
+            "restart the kubelet so that it counts anew; if it stays, drain the node and remove memory_manager_state"
+        }
+        NoteReason::ReservedTooMuch => {
+            "correct reservedMemory, kubeReserved and systemReserved of the kubelet"
+        }
+        NoteReason::OddResourceName => "correct the name that the device plugin registers: DOMAIN/NAME",
+        NoteReason::CostsLeftOut => "nothing: use `gpulet topo` to see them",
+    }
+}
