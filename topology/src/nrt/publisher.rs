@@ -35,7 +35,7 @@ use std::time::Instant;
 
 use super::object::Body;
 use super::observed::Observed;
-use super::ownership::{Contender, Ownership, Publisher as Program};
+use super::ownership::{Contender, FIELD_MANAGER, Owner, Ownership, Publisher as Program};
 
 pub use event::{Command, Event, Failure, State, Why, Write};
 pub use timing::Timing;
@@ -98,12 +98,20 @@ enum Whose {
 
 impl Whose {
     fn of(ownership: &Ownership) -> Self {
-        let by_hand = |owner: &super::ownership::Owner| owner.zones && owner.publisher == Program::Person;
-        match ownership.contender() {
-            Some(contender) => Self::Others(contender),
-            None if ownership.owners.iter().any(by_hand) => Self::Edited,
-            None => Self::Ours,
+        if let Some(contender) = ownership.contender() {
+            return Self::Others(contender);
         }
+        let by_hand = |owner: &&Owner| owner.zones && owner.publisher == Program::Person;
+        let Some(person) = ownership.owners.iter().find(by_hand) else { return Self::Ours };
+        let traces_of_ours = ownership.managed_by.as_deref() == Some(FIELD_MANAGER)
+            || ownership.owners.iter().any(|owner| owner.publisher == Program::Gpulet);
+        if traces_of_ours {
+            return Self::Edited;
+        }
+        // A person has made it, or edited what a publisher made.
+        let is_program = |owner: &&Owner| owner.publisher != Program::Person;
+        let Owner { publisher, manager, .. } = ownership.owners.iter().find(is_program).unwrap_or(person);
+        Self::Others(Contender { publisher: *publisher, manager: manager.clone() })
     }
 }
 
@@ -202,12 +210,7 @@ impl Publisher {
         if self.state == State::Failing(Failure::Invalid) {
             self.backoff.over();
         }
-        match &self.there {
-            There::Object { body: there, .. } if *there == body && self.under_way.is_none() => {
-                self.changes.clear();
-            }
-            _ => self.changes.add(self.now),
-        }
+        self.changes.add(self.now, &self.timing);
         self.desired = Some(body);
     }
 
@@ -315,7 +318,7 @@ impl Publisher {
 
     fn is_as_desired(&self) -> bool {
         match (&self.there, &self.desired) {
-            (There::Object { body, whose: Whose::Ours }, Some(desired)) => body == desired,
+            (There::Object { body, whose: Whose::Ours | Whose::Edited }, Some(desired)) => body == desired,
             _ => false,
         }
     }
@@ -334,10 +337,10 @@ impl Publisher {
             There::Absent if undone => (Next::Write(Why::Restored), changed.max(patient)),
             There::Absent => (Next::Write(Why::Absent), changed),
             There::Object { whose: Whose::Others(_), .. } => (Next::Write(Why::TakenOver), changed),
-            There::Object { whose: Whose::Edited, .. } => (Next::Write(Why::Restored), changed.max(patient)),
             There::Object { body, .. } if body == desired => {
                 (Next::Write(Why::Refreshed), Some(self.refresh_at))
             }
+            There::Object { whose: Whose::Edited, .. } => (Next::Write(Why::Restored), changed.max(patient)),
             There::Object { .. } if undone => (Next::Write(Why::Restored), changed.max(patient)),
             There::Object { body, .. } => {
                 let settled = vanishes(body, desired).then_some(self.hold_until);
@@ -378,3 +381,10 @@ impl Publisher {
 fn version(object: &Option<Observed>) -> Option<(&str, &str)> {
     object.as_ref().map(|object| (object.uid.as_str(), object.resource_version.as_str()))
 }
+
+#[cfg(test)]
+mod harness;
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod tests;

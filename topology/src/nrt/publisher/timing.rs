@@ -152,10 +152,10 @@ impl Contests {
 pub(super) struct Changes(Option<(Instant, Instant)>);
 
 impl Changes {
-    /// Something changed at `now`.
-    pub(super) fn add(&mut self, now: Instant) {
-        let first = self.0.map_or(now, |(first, _)| first);
-        self.0 = Some((first, now));
+    /// Something changed at `now`. What changed long ago and was not written then changed back.
+    pub(super) fn add(&mut self, now: Instant, timing: &Timing) {
+        let recent = self.0.filter(|(_, last)| now.saturating_duration_since(*last) < timing.latest);
+        self.0 = Some((recent.map_or(now, |(first, _)| first), now));
     }
 
     /// Nothing waits any more.
