@@ -124,3 +124,27 @@ pub struct KubeletSettings {
     /// Where these settings were found, in words, such as `/var/lib/kubelet/config.yaml and 2 flags`.
     pub source: String,
 }
+
+/// What the kubelet was started with and its configuration as bytes, as found on the node.
+///
+/// This is what the kubelet would read if it were started now; what it did read may have changed since.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KubeletFiles {
+    /// The kubelet's process.
+    pub pid: u32,
+    /// Its arguments, without the program's name.
+    pub arguments: Vec<String>,
+    /// The file that `--config` names.
+    pub config: Option<KubeletFile>,
+    /// The files below the directory that `--config-dir` names, in the order in which they apply.
+    pub drop_ins: Vec<KubeletFile>,
+}
+
+/// One file of the kubelet's configuration.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KubeletFile {
+    /// Its path as the node names it.
+    pub path: String,
+    /// What is in it.
+    pub bytes: Vec<u8>,
+}
