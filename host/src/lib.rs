@@ -5,12 +5,14 @@
 //!
 //! - [`root`]: the root that every path is put under: a directory, or a bundle from another machine
 //! - [`hardware`]: NUMA nodes, CPUs, the PCI tree, NICs
+//! - [`kubelet`]: the kubelet's process and configuration files
 //! - [`bundle`], [`recorded`]: what was read, packed to be read again elsewhere
 //! - [`process`]: this process itself
 
 pub mod bundle;
 mod disk;
 pub mod hardware;
+pub mod kubelet;
 pub mod process;
 mod reader;
 pub mod recorded;

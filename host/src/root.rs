@@ -74,6 +74,11 @@ impl Root {
         Self { recording: Some(Arc::default()), ..self.clone() }
     }
 
+    /// The same root, which does not remember what is read below it: for looking through what is nobody's business.
+    pub(crate) fn unrecorded(&self) -> Self {
+        Self { recording: None, ..self.clone() }
+    }
+
     /// What has been read so far; nothing for a root that does not record.
     pub fn recording(&self) -> Recorded {
         self.recording.as_ref().map(|recording| lock(recording).clone()).unwrap_or_default()

@@ -136,8 +136,12 @@ pub struct KubeletFiles {
     pub arguments: Vec<String>,
     /// The file that `--config` names.
     pub config: Option<KubeletFile>,
-    /// The files below the directory that `--config-dir` names, in the order in which they apply.
+    /// The directory that `--config-dir` names.
+    pub drop_in_directory: Option<String>,
+    /// The files below that directory, in the order in which they apply.
     pub drop_ins: Vec<KubeletFile>,
+    /// The directory that `--root-dir` names, where the kubelet keeps its state and its sockets; absent: the usual one.
+    pub root_directory: Option<String>,
 }
 
 /// One file of the kubelet's configuration.
