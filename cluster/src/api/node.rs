@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::meta::{Key, Meta, Object};
 
 /// The conditions that are ours.
-pub const CONDITIONS: [&str; 2] = ["GpuHealthy", "GpuPartitioned"];
+pub const CONDITIONS: [&str; 3] = ["GpuHealthy", "GpuPartitioned", "GpuTopologyPublished"];
 
 /// The Node, as far as it concerns us.
 #[derive(Debug, Clone, PartialEq, Eq)]
