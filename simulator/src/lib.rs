@@ -13,6 +13,7 @@ pub mod client;
 pub mod command;
 pub mod engine;
 pub mod host_tree;
+pub mod kubelet;
 mod library;
 pub mod node;
 mod protocol;
