@@ -9,6 +9,7 @@ use std::time::Duration;
 use prometheus::{Counter, IntCounter, IntGauge};
 
 use crate::encode::Format;
+use crate::kubernetes::Kubernetes;
 
 /// Which program this is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +47,8 @@ pub struct Own {
     pub refused_connections: IntCounter,
     /// Time spent to answer scrapes, seconds.
     pub scrape_seconds: Counter,
+    /// Kubelet, API server, and what is published.
+    pub kubernetes: Kubernetes,
     scrapes: [IntCounter; 2],
     loop_restarts: BTreeMap<&'static str, IntCounter>,
     reloads: [IntCounter; 2],
@@ -68,6 +71,7 @@ impl Own {
             discovery_seconds: Counter::new("discovery_seconds", "discovery_seconds")?,
             refused_connections: count("refused_connections")?,
             scrape_seconds: Counter::new("scrape_seconds", "scrape_seconds")?,
+            kubernetes: Kubernetes::default(),
             scrapes: [count("scrapes")?, count("scrapes")?],
             loop_restarts: loops
                 .iter()

@@ -14,6 +14,7 @@ mod driver;
 mod error;
 mod fabric;
 mod gpu;
+mod kubernetes;
 mod label;
 mod load;
 mod mig;
@@ -190,6 +191,7 @@ pub(crate) fn families() -> impl Iterator<Item = &'static Family> {
         error::FAMILIES,
         mig::FAMILIES,
         fabric::FAMILIES,
+        kubernetes::FAMILIES,
         agent::FAMILIES,
         process::FAMILIES,
     ]
