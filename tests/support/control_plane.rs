@@ -8,7 +8,7 @@ mod client;
 mod keys;
 mod manifest;
 mod objects;
-mod process;
+pub(crate) mod process;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -171,6 +171,17 @@ impl ControlPlane {
         self.controllers.lock().unwrap().push(process);
     }
 
+    /// Starts kube-scheduler; it ends with the rest.
+    pub fn start_scheduler(&self) {
+        let mut command = Command::new(self.programs.join("kube-scheduler"));
+        command.arg(format!("--kubeconfig={}", self.admin_kubeconfig().display()));
+        command.arg(format!("--secure-port={}", free_port()));
+        command.arg(format!("--cert-dir={}", self.directory.path().join("scheduler").display()));
+        command.args(["--bind-address=127.0.0.1", "--leader-elect=false"]);
+        let process = Process::start(command, self.directory.path().join("kube-scheduler.log"));
+        self.controllers.lock().unwrap().push(process);
+    }
+
     /// Every request that was answered since the start, in the order of the answers; a watch is there from its begin.
     pub fn requests(&self) -> Vec<Request> {
         audit::read(&self.directory.path().join("audit.log"))
@@ -224,6 +235,8 @@ impl ControlPlane {
         flag("service-cluster-ip-range", &"10.0.0.0/24");
         flag("authorization-mode", &"Node,RBAC");
         flag("enable-admission-plugins", &"NodeRestriction");
+        // As every cluster has it: who may have privileged Pods is for admission to say.
+        flag("allow-privileged", &"true");
         flag("audit-policy-file", &path("audit-policy.json"));
         flag("audit-log-path", &path("audit.log"));
         flag("cert-dir", &path("certificates"));

@@ -32,8 +32,27 @@ fn each_is_accepted_by_dry_run_and_then_for_good() {
             assert!(answer.is_ok(), "{what}, dry run {dry_run}: {}", answer.message());
         }
     }
+    patches_of_the_page_are_accepted(&plane);
     policies_are_of_the_right_types(&plane);
     a_pod_is_made_for_each_node(&plane);
+}
+
+/// What docs/install.md tells people to patch.
+fn patches_of_the_page_are_accepted(plane: &ControlPlane) {
+    let page = std::fs::read_to_string(shipped("docs/install.md")).unwrap();
+    let patches: Vec<&str> =
+        page.split("-p '").skip(1).map(|rest| rest.split('\'').next().unwrap()).collect();
+    assert_eq!(patches.len(), 2);
+    let path = "/apis/apps/v1/namespaces/gpulet/daemonsets/gpulet?dryRun=All&fieldValidation=Strict";
+    let before = plane.admin().get(path).ok()["spec"]["template"].clone();
+    for patch in patches {
+        let after = plane.admin().strategic(path, &serde_json::from_str(patch).unwrap()).ok();
+        assert_ne!(after["spec"]["template"], before, "{patch}");
+        assert_eq!(
+            after["spec"]["template"]["spec"]["containers"][0]["image"],
+            before["spec"]["containers"][0]["image"]
+        );
+    }
 }
 
 /// The controller of policies finds no field that is not there.
