@@ -9,6 +9,7 @@ mod agent;
 mod control_plane;
 mod node;
 mod program;
+mod real_node;
 mod scrape;
 mod text_only;
 
@@ -16,5 +17,6 @@ pub use agent::{Agent, Response};
 pub use control_plane::{Answer, Bound, Client, ControlPlane, Identity, Request, documents};
 pub use node::Node;
 pub use program::{gpulet, gpulet_sim, others_python, wait_until, wait_within};
+pub use real_node::{Answers, Device, Holding, Memory, Ran, RealNode};
 pub use scrape::Scrape;
 pub use text_only::TextOnly;

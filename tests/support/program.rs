@@ -22,7 +22,7 @@ pub fn others_python() -> PathBuf {
     )
 }
 
-fn built(name: &str) -> PathBuf {
+pub(crate) fn built(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let profile = test.parent().and_then(|deps| deps.parent()).expect("tests run from target/PROFILE/deps");
     let program = profile.join(name);

@@ -8,7 +8,7 @@ use std::sync::{Mutex, mpsc};
 
 /// A running program; killed when dropped, and by the kernel when this process ends in any way.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(crate) struct Process {
     child: Mutex<Child>,
     log: PathBuf,
     // The kernel ties the program to the thread that started it, so that one stays for as long as the program.
@@ -17,7 +17,7 @@ pub(super) struct Process {
 
 impl Process {
     /// Starts `command`, with what it says in the file `log`.
-    pub(super) fn start(command: Command, log: PathBuf) -> Self {
+    pub(crate) fn start(command: Command, log: PathBuf) -> Self {
         let output = File::options().create(true).append(true).open(&log).unwrap();
         let mut tied = Command::new("setpriv");
         tied.args(["--pdeathsig", "KILL", "--"]).arg(command.get_program()).args(command.get_args());
@@ -33,7 +33,7 @@ impl Process {
     }
 
     /// Panics with the end of its log when it has ended.
-    pub(super) fn assert_runs(&self) {
+    pub(crate) fn assert_runs(&self) {
         if let Some(status) = self.child.lock().unwrap().try_wait().unwrap() {
             let log = std::fs::read_to_string(&self.log).unwrap_or_default();
             let lines: Vec<_> = log.lines().collect();
@@ -56,7 +56,7 @@ impl Drop for Process {
 
 /// A port of the loopback on which nobody listens. It is none of those that the kernel gives to outgoing connections, so
 /// that it can be had again after the program on it was stopped.
-pub(super) fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let ports = 20_000..32_000;
     loop {
         let random = RandomState::new().hash_one(std::process::id());
