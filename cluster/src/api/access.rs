@@ -3,6 +3,7 @@
 //! The credentials are a kubeconfig that was given, else those of the Pod that we run in, else the kubelet's own on this
 //! node. Files are read anew each time that a connection is made, for they are replaced while we run.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -139,7 +140,7 @@ fn in_cluster(account: &ServiceAccount) -> Result<Config, Source> {
 
 /// The kubelet's kubeconfig, with the files that it names put into it: their paths are the node's.
 async fn kubelets(files: &NodeFiles, path: &Path) -> Result<Config, Source> {
-    let text = String::from_utf8(files.read(path)?)?;
+    let text = String::from_utf8(files.read(path).map_err(said)?)?;
     let mut kubeconfig = Kubeconfig::from_yaml(&text)?;
     let directory = path.parent().unwrap_or(Path::new("/"));
     for cluster in kubeconfig.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
@@ -180,7 +181,15 @@ fn take_in_identity(files: &NodeFiles, directory: &Path, user: &mut AuthInfo) ->
 
 fn named(files: &NodeFiles, directory: &Path, path: &str) -> Result<Vec<u8>, Source> {
     let path = directory.join(path);
-    files.read(&path).map_err(|error| format!("{}: {error}", files.shown(&path)).into())
+    files.read(&path).map_err(|error| format!("{}: {}", files.shown(&path), said(error)).into())
+}
+
+/// What is wrong with a file; short where it is just not there, which is so in most places.
+fn said(error: io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "not there".to_owned(),
+        _ => error.to_string(),
+    }
 }
 
 async fn configuration(kubeconfig: Kubeconfig) -> Result<Config, Source> {

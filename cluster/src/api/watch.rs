@@ -28,10 +28,6 @@ use super::seen::Seen;
 
 /// A watch that lasted for this part of its time was well, so that the next failure counts as the first.
 const WELL: u32 = 10;
-/// How much longer than it was asked for a watch may last without an end; HTTP/1.1 connections that are dead are found
-/// out so at the latest.
-const GRACE: Duration = Duration::from_secs(10);
-
 /// What is watched.
 #[derive(Debug, Clone)]
 pub(crate) struct Select {
@@ -151,12 +147,14 @@ where
             .with("resourceVersion", from);
         let mut events = self.connection.follow::<O>(&request).await?;
         self.confirm(false);
-        let end = tokio::time::sleep(time + GRACE);
+        // Its end is an answer too. Connections over HTTP/1.1 that are dead are found out so at the latest.
+        let longest = time + self.limits().answer;
+        let end = tokio::time::sleep(longest);
         tokio::pin!(end);
         loop {
             let event = tokio::select! {
                 event = events.next() => event,
-                () = &mut end => return Err(ApiError::TimedOut { what: request.what(), after: time + GRACE }),
+                () = &mut end => return Err(ApiError::TimedOut { what: request.what(), after: longest }),
                 () = self.seen.closed() => return Ok(()),
             };
             match event {
@@ -201,6 +199,9 @@ where
         self.seen.send_if_modified(|seen| {
             seen.confirmed = Some(Instant::now());
             let well_again = seen.trouble.take().is_some();
+            if well_again {
+                tracing::info!(resource = self.select.resource.name(), "watched again");
+            }
             match view {
                 Some(view) if seen.value.as_deref() != Some(&view) => {
                     seen.value = Some(Arc::new(view));

@@ -186,3 +186,103 @@ fn owner(entry: &ManagedFields) -> Owner {
         time: entry.time.clone(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn entry(manager: &str, operation: &str, fields: Value) -> Value {
+        json!({"manager": manager, "operation": operation, "apiVersion": "topology.node.k8s.io/v1alpha2",
+            "time": "2026-01-01T00:00:00Z", "fieldsType": "FieldsV1", "fieldsV1": fields})
+    }
+
+    fn ours() -> Value {
+        entry(
+            "gpulet",
+            "Apply",
+            json!({"f:metadata": {"f:labels": {"f:app.kubernetes.io/managed-by": {}},
+                "f:ownerReferences": {"k:{\"uid\":\"1\"}": {}}}, "f:attributes": {}, "f:zones": {}}),
+        )
+    }
+
+    fn zones(manager: &str, operation: &str) -> Value {
+        entry(manager, operation, json!({"f:zones": {}}))
+    }
+
+    fn ownership(entries: &[Value], label: Option<&str>) -> Ownership {
+        let entries: Vec<ManagedFields> = serde_json::from_value(json!(entries)).unwrap();
+        let labels: BTreeMap<String, String> =
+            label.into_iter().map(|value| (MANAGED_BY.to_owned(), value.to_owned())).collect();
+        Ownership::new(&entries, &labels)
+    }
+
+    #[test]
+    fn what_we_applied_is_ours() {
+        let ownership = ownership(&[ours()], Some("gpulet"));
+        assert!(ownership.is_ours());
+        assert_eq!(ownership.contender(), None);
+        let owner = &ownership.owners[0];
+        assert!(owner.applies && owner.zones && owner.attributes);
+        assert_eq!(owner.labels, BTreeSet::from([MANAGED_BY.to_owned()]));
+    }
+
+    #[test]
+    fn each_publisher_is_known_by_its_field_manager() {
+        for (manager, operation, publisher) in [
+            ("node-feature-discovery-topology-updater", "Apply", Publisher::NodeFeatureDiscovery),
+            ("nfd-topology-updater", "Update", Publisher::NodeFeatureDiscovery),
+            ("resource-topology-exporter", "Update", Publisher::ResourceTopologyExporter),
+            ("koordlet", "Update", Publisher::Koordinator),
+            ("something", "Apply", Publisher::Unknown),
+        ] {
+            let contender = ownership(&[zones(manager, operation)], None).contender().unwrap();
+            assert_eq!((contender.publisher, contender.manager.as_str()), (publisher, manager));
+        }
+    }
+
+    #[test]
+    fn another_that_shares_zones_with_us_is_a_contender() {
+        let contender = ownership(&[ours(), zones("koordlet", "Update")], Some("gpulet")).contender();
+        assert_eq!(contender.unwrap().publisher, Publisher::Koordinator);
+    }
+
+    #[test]
+    fn who_only_sets_labels_or_attributes_is_none() {
+        let labels = entry("helm", "Update", json!({"f:metadata": {"f:labels": {".": {}, "f:team": {}}}}));
+        let ownership = ownership(&[ours(), labels], Some("gpulet"));
+        assert_eq!(ownership.contender(), None);
+        assert_eq!(ownership.owners[1].labels, BTreeSet::from(["team".to_owned()]));
+    }
+
+    #[test]
+    fn a_person_is_no_publisher() {
+        for manager in ["kubectl", "kubectl-edit", "kubectl-client-side-apply", "kubectl-patch"] {
+            let ownership = ownership(&[zones(manager, "Update")], Some("gpulet"));
+            assert_eq!(ownership.owners[0].publisher, Publisher::Person, "{manager}");
+            assert_eq!(ownership.contender(), None);
+            assert!(!ownership.is_ours());
+        }
+    }
+
+    #[test]
+    fn where_nobody_is_on_record_the_label_speaks() {
+        let contender = ownership(&[], Some("Koordinator")).contender().unwrap();
+        assert_eq!(contender, Contender { publisher: Publisher::Koordinator, manager: "Koordinator".into() });
+        assert_eq!(ownership(&[], Some("Helm")).contender().unwrap().publisher, Publisher::Unknown);
+        assert_eq!(ownership(&[], Some("gpulet")).contender(), None);
+        assert_eq!(ownership(&[], None).contender(), None);
+        assert_eq!(
+            ownership(&[ours()], Some("Helm")).contender(),
+            None,
+            "who wrote it counts, not who named it"
+        );
+    }
+
+    #[test]
+    fn odd_entries_are_read_as_far_as_they_go() {
+        let odd = json!({"manager": "odd", "operation": "Update", "fieldsV1": {"f:zones": {".": {}, "k:{\"name\":\"a\"}": {}}}});
+        assert!(ownership(&[odd, json!({})], None).owners[0].zones);
+    }
+}
