@@ -246,7 +246,7 @@ fn part() -> impl Strategy<Value = String> {
         Just("0000:00:01.0".to_owned()),
         Just("10000:e1:00.0".to_owned()),
         Just("pci0000:00".to_owned()),
-        "(net|infiniband|mlx5_0|ports|1|class|vendor|device|config|numa_node|driver|physfn|rate|state)",
+        "(net|infiniband|mlx5_0|ports|1|uevent|class|vendor|device|config|numa_node|driver|physfn|rate|state)",
         "(online|present|node[01]|cpu[01]|topology|cache|index[03]|level|shared_cpu_list|hugepages|distance)",
         "[a-z]{1,3}",
     ]
@@ -268,7 +268,7 @@ fn path() -> impl Strategy<Value = String> {
 
 fn entry() -> impl Strategy<Value = Entry> {
     let text = prop_oneof![
-        "(0x030200|0x020000|0x10de|0-8191|0-65535|0-1|1|-1|4: ACTIVE|Node: 1)\n?",
+        "(DRIVER=nvidia\nPCI_CLASS=30200\nPCI_ID=10DE:2330|0x030200|0x020000|0x10de|0-8191|0-65535|0-1|1|-1|4: ACTIVE|Node: 1)\n?",
         ".{0,20}",
         "[0-9,-]{0,20}"
     ];

@@ -4,6 +4,7 @@
 
 mod support;
 
+use gpulet_inventory::host::PciKind;
 use support::{BRIDGE, GPU, NIC, Tree, above, device};
 
 const NODE: &str = "sys/devices/system/node";
@@ -79,9 +80,9 @@ fn offline_cpus_and_cores_that_repeat_in_each_package() {
     assert_eq!(host.oddities, []);
     assert_eq!((host.cpus.online.to_string().as_str(), host.cpus.present.len()), ("1-3,5", 6));
     let places: Vec<_> =
-        host.cpus.places.iter().map(|p| (p.cpu, p.package, p.core, p.siblings.to_string())).collect();
+        host.cpus.places.iter().map(|p| (p.cpu, p.package, p.siblings.to_string())).collect();
     let list = |text: &str| text.to_owned();
-    assert_eq!(places, [(1, 0, 0, list("1,5")), (2, 1, 0, list("2")), (5, 0, 0, list("1,5"))]);
+    assert_eq!(places, [(1, 0, list("1,5")), (2, 1, list("2")), (5, 0, list("1,5"))]);
     let caches: Vec<_> = host.cpus.last_level_caches.iter().map(ToString::to_string).collect();
     assert_eq!(caches, ["1-2,5", "3"]);
 }
@@ -218,6 +219,21 @@ fn links_that_are_down_or_unknown() {
 /// The paths of what was odd.
 fn odd(tree: &Tree) -> Vec<String> {
     tree.read().oddities.into_iter().map(|oddity| oddity.path).collect()
+}
+
+#[test]
+fn one_file_tells_what_a_function_is_and_others_where_it_does_not() {
+    let tree = Tree::new();
+    let uevent = "DRIVER=nvidia\nPCI_CLASS=30200\nPCI_ID=10DE:2330\nPCI_SLOT_NAME=0000:00:01.0";
+    tree.pci("pci0000:00", "0000:00:01.0", &[("uevent", uevent)]);
+    tree.pci("pci0000:00", "0000:00:02.0", &with(GPU, &[("uevent", "PCI_CLASS=graphics\nPCI_ID=10DE:2330")]));
+    tree.pci("pci0000:00", "0000:00:03.0", &with(GPU, &[("uevent", "DRIVER=nvidia")]));
+    tree.link("sys/devices/pci0000:00/0000:00:03.0/driver", "../../../bus/pci/drivers/nvidia");
+    let host = tree.read();
+    let told: Vec<_> = host.pci.iter().map(|gpu| (gpu.kind, gpu.device, gpu.driver.as_deref())).collect();
+    let gpu = |driver| (PciKind::Gpu, 0x2330, driver);
+    assert_eq!(told, [gpu(Some("nvidia")), gpu(None), gpu(Some("nvidia"))]);
+    assert_eq!(odd(&tree), ["sys/devices/pci0000:00/0000:00:02.0/uevent"]);
 }
 
 #[test]

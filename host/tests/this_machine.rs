@@ -49,8 +49,6 @@ fn cpus_are_those_of_lscpu() {
     assert_eq!(online, rows.iter().map(|row| cpu(row)).collect::<Vec<_>>());
     assert_eq!(host.cpus.places.len(), online.len());
     let places = &host.cpus.places;
-    let cores = grouped(places.iter().map(|place| ((place.package, place.core), place.cpu)));
-    assert_eq!(cores, by(1));
     assert_eq!(places.iter().map(|place| place.siblings.iter().collect()).collect::<Groups>(), by(1));
     assert_eq!(grouped(places.iter().map(|place| (place.package, place.cpu))), by(2));
     let nodes = host.numa_nodes.iter().flat_map(|node| node.cpus.iter().map(move |cpu| (node.id, cpu)));
@@ -168,7 +166,11 @@ fn compare(device: &PciDevice, listed: &Listed<'_>) {
     if let Some((speed, width)) = listed.link("LnkCap:") {
         assert_eq!((link.max_speed_mts, link.max_width), (Some(speed), Some(width)), "{address}");
     }
-    if let Some((speed, width)) = listed.link("LnkSta:").filter(|(_, width)| *width > 0) {
+    // Of the upper end of a link (a root port or downstream port) how it runs now is not read.
+    let upper = device.kind == PciKind::Bridge && device.path.bridges.len().is_multiple_of(2);
+    if upper {
+        assert_eq!((link.speed_mts, link.width), (None, None), "{address}");
+    } else if let Some((speed, width)) = listed.link("LnkSta:").filter(|(_, width)| *width > 0) {
         assert_eq!((link.speed_mts, link.width), (Some(speed), Some(width)), "{address}");
     }
     let redirects =

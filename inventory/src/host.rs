@@ -61,9 +61,8 @@ pub struct CpuPlace {
     pub cpu: u32,
     /// Physical package.
     pub package: u32,
-    /// Core; unique only within its package and die.
-    pub core: u32,
-    /// CPUs of the same core, itself included.
+    /// CPUs of the same core, itself included. The kernel's numbers of cores repeat in each package and die, and say no
+    /// more than this.
     pub siblings: CpuSet,
 }
 
@@ -96,7 +95,7 @@ pub struct PciDevice {
     pub path: PciPath,
     /// `numa_node` as sysfs has it; absent for -1.
     pub numa_node: Option<NumaNodeId>,
-    /// `local_cpulist`.
+    /// `local_cpulist`; not read of bridges.
     pub local_cpus: Option<CpuSet>,
     /// Its link; absent for a device without PCIe link.
     pub link: Option<PcieLink>,
@@ -121,9 +120,10 @@ pub struct PciPath {
 /// A PCIe link now and at most, as the device at its lower end tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct PcieLink {
-    /// Speed now, megatransfers per second; falls while idle.
+    /// Speed now, megatransfers per second; falls while idle. Not read of root ports and downstream ports: what hangs
+    /// there tells it.
     pub speed_mts: Option<u32>,
-    /// Lanes now.
+    /// Lanes now; as for the speed.
     pub width: Option<u32>,
     /// Highest speed of the device, megatransfers per second.
     pub max_speed_mts: Option<u32>,

@@ -1,4 +1,4 @@
-//! CPUs: which there are, cores and packages, last-level caches (source: `/sys/devices/system/cpu`).
+//! CPUs: which there are, which share a core or a package, last-level caches (source: `/sys/devices/system/cpu`).
 
 use std::collections::BTreeMap;
 
@@ -53,7 +53,6 @@ fn place(cpus: &Directory<'_>, cpu: u32, packages: &mut Vec<(CpuSet, u32)>) -> O
     Some(CpuPlace {
         cpu,
         package: package(&directory, cpu, packages)?,
-        core: directory.read("core_id", index).flatten()?,
         siblings: siblings.unwrap_or_else(|| CpuSet::from_iter([cpu])),
     })
 }

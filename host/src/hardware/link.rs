@@ -5,11 +5,21 @@ use gpulet_inventory::host::PcieLink;
 use crate::reader::Directory;
 use crate::text::{Unexpected, number, thousandths};
 
+/// Which end of its link a function is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// The port that it hangs from: how the link runs now is told by what hangs there.
+    Upper,
+    /// What hangs from a port.
+    Lower,
+}
+
 /// The link; absent for a function that has none.
-pub(super) fn read(function: &Directory<'_>) -> Option<PcieLink> {
+pub(super) fn read(function: &Directory<'_>, end: End) -> Option<PcieLink> {
+    let runs = end == End::Lower;
     let link = PcieLink {
-        speed_mts: function.read("current_link_speed", speed).flatten(),
-        width: function.read("current_link_width", width).flatten(),
+        speed_mts: runs.then(|| function.read("current_link_speed", speed)?).flatten(),
+        width: runs.then(|| function.read("current_link_width", width)?).flatten(),
         max_speed_mts: function.read("max_link_speed", speed).flatten(),
         max_width: function.read("max_link_width", width).flatten(),
     };

@@ -1,12 +1,13 @@
 //! The node's hardware, as the kernel and the NVIDIA kernel module tell it.
 //!
 //! - `numa`, `cpus`: NUMA nodes with their memory and huge pages, CPUs with their caches
-//! - `pci`, `link`, `acs`: GPUs, NVSwitches, NICs and the bridges above them
+//! - `pci`, `identity`, `link`, `acs`: GPUs, NVSwitches, NICs and the bridges above them
 //! - `nics`: network interfaces and RDMA devices
 //! - `nvidia`: `/proc/driver/nvidia`
 
 mod acs;
 mod cpus;
+mod identity;
 mod link;
 mod nics;
 mod numa;
@@ -23,12 +24,12 @@ use crate::root::Root;
 pub fn read(root: &Root) -> Host {
     let reader = Reader::new(root);
     let numa_nodes = numa::nodes(&reader);
-    let functions = pci::functions(&reader);
+    let bus = pci::bus(&reader);
     Host {
         huge_pages: numa::huge_pages(&reader, &numa_nodes),
         cpus: cpus::read(&reader),
-        nics: nics::read(&functions),
-        pci: pci::with_bridges(&reader, functions),
+        nics: nics::read(&bus.functions),
+        pci: pci::with_bridges(&reader, bus),
         gpu_memory: nvidia::memory_nodes(&reader),
         nvidia_module: nvidia::module_version(&reader),
         oddities: reader.oddities(),

@@ -5,16 +5,18 @@
 //! (Azure: `…/VMBUS:00/<guid>/pci0001:00`; behind Intel VMD: `…/0000:16:05.5/pci10000:00`), and its domain may have
 //! more than four digits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use gpulet_inventory::host::{PciDevice, PciKind, PciPath};
 use gpulet_inventory::numa::NumaNodeId;
 use gpulet_inventory::pci::PciAddress;
 
+use super::acs;
 use super::cpus::MAX_CPUS;
-use super::{acs, link};
+use super::identity::{self, Identity};
+use super::link::{self, End};
 use crate::reader::{Directory, Reader};
-use crate::text::{hexadecimal, id, index, list};
+use crate::text::{index, list};
 
 const DEVICES: &str = "sys/bus/pci/devices";
 
@@ -26,6 +28,7 @@ mod class {
     /// A controller with display outputs, and one without.
     pub(super) const VGA: u32 = 0x0300;
     pub(super) const THREE_D: u32 = 0x0302;
+    pub(super) const PCI_BRIDGE: u32 = 0x0604;
     pub(super) const OTHER_BRIDGE: u32 = 0x0680;
     pub(super) const ETHERNET: u32 = 0x0200;
     pub(super) const INFINIBAND: u32 = 0x0207;
@@ -53,18 +56,28 @@ pub(super) struct Function<'r> {
     pub(super) directory: Directory<'r>,
 }
 
+/// What is found on the bus.
+#[derive(Debug, Default)]
+pub(super) struct Bus<'r> {
+    /// GPUs, NVSwitches and NICs, by address.
+    pub(super) functions: Vec<Function<'r>>,
+    /// What each bridge says of itself.
+    bridges: HashMap<PciAddress, Identity>,
+}
+
 /// A function that concerns us, not yet read.
 struct Found<'r> {
     address: PciAddress,
     kind: PciKind,
+    identity: Identity,
     directory: Directory<'r>,
 }
 
-/// GPUs, NVSwitches and NICs, by address.
-pub(super) fn functions<'r>(reader: &'r Reader<'r>) -> Vec<Function<'r>> {
-    let Some(devices) = reader.directory(DEVICES) else { return Vec::new() };
+pub(super) fn bus<'r>(reader: &'r Reader<'r>) -> Bus<'r> {
+    let Some(devices) = reader.directory(DEVICES) else { return Bus::default() };
     let names = devices.names_up_to(MAX_LISTED);
-    let mut found: Vec<_> = names.iter().filter_map(|name| find(&devices, name)).collect();
+    let found = names.iter().filter_map(|name| find(&devices, name));
+    let (bridges, mut found): (Vec<_>, Vec<_>) = found.partition(|found| found.kind == PciKind::Bridge);
     // Names sort otherwise than addresses where a domain has more than four digits.
     found.sort_by_key(|found| found.address);
     if found.len() > MAX_FUNCTIONS {
@@ -79,7 +92,10 @@ pub(super) fn functions<'r>(reader: &'r Reader<'r>) -> Vec<Function<'r>> {
         found.truncate(MAX_FUNCTIONS);
         found.sort_by_key(|found| found.address);
     }
-    found.into_iter().filter_map(function).collect()
+    Bus {
+        functions: found.into_iter().map(function).collect(),
+        bridges: bridges.into_iter().map(|bridge| (bridge.address, bridge.identity)).collect(),
+    }
 }
 
 fn find<'r>(devices: &Directory<'r>, name: &str) -> Option<Found<'r>> {
@@ -87,52 +103,74 @@ fn find<'r>(devices: &Directory<'r>, name: &str) -> Option<Found<'r>> {
         return None;
     };
     let directory = devices.below(name)?;
-    let class = directory.read("class", hexadecimal)? >> 8;
-    Some(Found { address, kind: kind(class, &directory)?, directory })
+    let identity = identity::read(&directory)?;
+    Some(Found { address, kind: kind(&identity, &directory)?, identity, directory })
 }
 
-fn function(found: Found<'_>) -> Option<Function<'_>> {
-    let Found { address, kind, directory } = found;
-    let PciPath { root, bridges } = path(directory.path());
-    let path = PciPath { root: directory.shown(&root, NAME_BYTES), bridges };
-    Some(Function { device: device(address, kind, path, &directory)?, directory })
-}
-
-fn kind(class: u32, directory: &Directory<'_>) -> Option<PciKind> {
-    let is_nvidia = || directory.read("vendor", id) == Some(NVIDIA);
-    match class {
-        class::VGA | class::THREE_D => is_nvidia().then_some(PciKind::Gpu),
-        class::OTHER_BRIDGE => is_nvidia().then_some(PciKind::NvSwitch),
+fn kind(identity: &Identity, directory: &Directory<'_>) -> Option<PciKind> {
+    let is_nvidia = identity.vendor == NVIDIA;
+    match identity.class {
+        class::VGA | class::THREE_D => is_nvidia.then_some(PciKind::Gpu),
+        class::PCI_BRIDGE => Some(PciKind::Bridge),
+        class::OTHER_BRIDGE => is_nvidia.then_some(PciKind::NvSwitch),
         class::ETHERNET | class::INFINIBAND | class::FABRIC => Some(PciKind::Nic),
         class::OTHER_NETWORK => directory.below("infiniband").map(|_| PciKind::Nic),
         _ => None,
     }
 }
 
-fn device(address: PciAddress, kind: PciKind, path: PciPath, directory: &Directory<'_>) -> Option<PciDevice> {
-    let physical_function = match kind {
-        PciKind::Bridge => None,
-        _ => directory
-            .link_name("physfn")
+fn function(found: Found<'_>) -> Function<'_> {
+    let Found { address, kind, identity, directory } = found;
+    let PciPath { root, bridges } = path(directory.path());
+    let path = PciPath { root: directory.shown(&root, NAME_BYTES), bridges };
+    let physical = directory.link_name("physfn");
+    let device = PciDevice {
+        local_cpus: directory.read("local_cpulist", list(MAX_CPUS)),
+        link: link::read(&directory, End::Lower),
+        physical_function: physical
             .and_then(|name| name.parse().map_err(|error| directory.odd("physfn", error)).ok()),
+        ..plain(address, kind, identity, path, &directory)
     };
-    Some(PciDevice {
+    Function { device, directory }
+}
+
+fn bridge(address: PciAddress, identity: Identity, path: PciPath, directory: &Directory<'_>) -> PciDevice {
+    // Below the root port bridges come in twos: the upstream port of a switch, and a downstream one.
+    let end = if path.bridges.len() % 2 == 1 { End::Lower } else { End::Upper };
+    PciDevice {
+        link: link::read(directory, end),
+        acs_redirects: acs::redirects(directory),
+        ..plain(address, PciKind::Bridge, identity, path, directory)
+    }
+}
+
+/// What every function has.
+fn plain(
+    address: PciAddress,
+    kind: PciKind,
+    identity: Identity,
+    path: PciPath,
+    directory: &Directory<'_>,
+) -> PciDevice {
+    let Identity { vendor, device, driver, class: _ } = identity;
+    PciDevice {
         address,
         kind,
-        vendor: directory.read("vendor", id)?,
-        device: directory.read("device", id)?,
+        vendor,
+        device,
         path,
         numa_node: directory.read("numa_node", index).flatten().map(NumaNodeId),
-        local_cpus: directory.read("local_cpulist", list(MAX_CPUS)),
-        link: link::read(directory),
-        driver: directory.link_name("driver").map(|name| directory.shown(&name, NAME_BYTES)),
-        physical_function,
-        acs_redirects: if kind == PciKind::Bridge { acs::redirects(directory) } else { None },
-    })
+        local_cpus: None,
+        link: None,
+        driver: driver.map(|name| directory.shown(&name, NAME_BYTES)),
+        physical_function: None,
+        acs_redirects: None,
+    }
 }
 
 /// The functions and every bridge above one of them, by address.
-pub(super) fn with_bridges<'r>(reader: &'r Reader<'r>, functions: Vec<Function<'r>>) -> Vec<PciDevice> {
+pub(super) fn with_bridges<'r>(reader: &'r Reader<'r>, bus: Bus<'r>) -> Vec<PciDevice> {
+    let Bus { functions, bridges: mut identities } = bus;
     let mut devices = BTreeMap::new();
     for function in &functions {
         let path = &function.device.path;
@@ -147,7 +185,8 @@ pub(super) fn with_bridges<'r>(reader: &'r Reader<'r>, functions: Vec<Function<'
             let directory = function.directory.above(path.bridges.len() - depth);
             let bridges = path.bridges.iter().take(depth).copied().collect();
             let above = PciPath { root: path.root.clone(), bridges };
-            devices.insert(*address, device(*address, PciKind::Bridge, above, &directory));
+            let identity = identities.remove(address).or_else(|| identity::read(&directory));
+            devices.insert(*address, identity.map(|identity| bridge(*address, identity, above, &directory)));
         }
     }
     let functions = functions.into_iter().map(|function| (function.device.address, Some(function.device)));

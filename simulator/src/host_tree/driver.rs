@@ -22,8 +22,12 @@ pub(super) fn add(tree: &mut Tree, node: &Node, state: &NodeState) {
         let path = pci::directory(&gpu.function);
         tree.file(path.join("current_link_speed"), pci::speed(now.now.pcie_generation));
         tree.file(path.join("current_link_width"), now.now.pcie_width);
+        pci::bind(tree, node, &gpu.function, (state.driver.loaded && now.bound).then_some("nvidia"));
     }
     let loaded = state.driver.loaded;
+    for switch in node.functions().iter().filter(is_switch) {
+        pci::bind(tree, node, switch, loaded.then_some("nvidia-nvswitch"));
+    }
     tree.file("proc/devices", devices(loaded));
     tree.file(
         "proc/modules",
@@ -92,7 +96,6 @@ fn caps_if_any(tree: &mut Tree, state: &NodeState) {
 
 fn one_gpu(tree: &mut Tree, gpu: &Gpu, now: &GpuState, driver: &DriverState) {
     let (at, minor) = (gpu.description.at, gpu.minor);
-    pci::bind(tree, &gpu.function, "nvidia");
     tree.file(format!("dev/nvidia{minor}"), "");
     tree.file(
         format!("proc/driver/nvidia/gpus/{at}/information"),
@@ -126,8 +129,7 @@ fn is_switch(function: &&Function) -> bool {
 }
 
 fn switches(tree: &mut Tree, node: &Node) {
-    for (index, function) in node.functions().iter().filter(is_switch).enumerate() {
-        pci::bind(tree, function, "nvidia-nvswitch");
+    for index in 0..node.functions().iter().filter(is_switch).count() {
         tree.file(format!("dev/nvidia-nvswitch{index}"), "");
         tree.file("dev/nvidia-nvswitchctl", "");
     }

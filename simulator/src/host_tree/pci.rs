@@ -110,17 +110,18 @@ fn one(tree: &mut Tree, node: &Node, function: &Function) {
     match &function.kind {
         Kind::Bridge => {
             buses(tree, node, function, &path);
-            bind(tree, function, "pcieport");
+            bind(tree, node, function, Some("pcieport"));
         }
         Kind::Nic(nic) => {
-            bind(tree, function, &nic.driver);
+            bind(tree, node, function, Some(&nic.driver));
             virtual_functions(tree, function, nic, &path);
         }
-        Kind::Other(other) => other.driver.iter().for_each(|driver| bind(tree, function, driver)),
+        Kind::Other(other) => bind(tree, node, function, other.driver.as_deref()),
         Kind::Gpu(_) => {
             tree.file(path.join("reset"), "");
             tree.file(path.join("reset_method"), "flr bus");
         }
+        // Its binding comes with the driver's files too, as a GPU's does.
         Kind::NvSwitch(_) => {}
     }
 }
@@ -156,10 +157,26 @@ fn buses(tree: &mut Tree, node: &Node, bridge: &Function, path: &Path) {
     }
 }
 
-/// Binds a function to a kernel driver.
-pub(super) fn bind(tree: &mut Tree, function: &Function, driver: &str) {
+/// Binds a function to a kernel driver, or leaves it without one.
+pub(super) fn bind(tree: &mut Tree, node: &Node, function: &Function, driver: Option<&str>) {
     let path = directory(function);
-    let driver = format!("sys/bus/pci/drivers/{driver}");
-    tree.link(format!("{driver}/{}", function.at), &path);
-    tree.link(path.join("driver"), driver);
+    tree.file(path.join("uevent"), uevent(&ids(node, function), function.at, driver));
+    if let Some(driver) = driver {
+        let driver = format!("sys/bus/pci/drivers/{driver}");
+        tree.link(format!("{driver}/{}", function.at), &path);
+        tree.link(path.join("driver"), driver);
+    }
+}
+
+/// What the kernel tells of a function in one file.
+fn uevent(ids: &Ids, at: PciAddress, driver: Option<&str>) -> String {
+    let Ids { class, vendor, device, subsystem_vendor, subsystem_device } = ids;
+    let driver = driver.map(|driver| format!("DRIVER={driver}\n")).unwrap_or_default();
+    let (base, sub, interface) = (class >> 16, class >> 8 & 0xff, class & 0xff);
+    format!(
+        "{driver}PCI_CLASS={class:04X}\nPCI_ID={vendor:04X}:{device:04X}\n\
+         PCI_SUBSYS_ID={subsystem_vendor:04X}:{subsystem_device:04X}\nPCI_SLOT_NAME={at}\n\
+         MODALIAS=pci:v{vendor:08X}d{device:08X}sv{subsystem_vendor:08X}sd{subsystem_device:08X}\
+         bc{base:02X}sc{sub:02X}i{interface:02X}"
+    )
 }
