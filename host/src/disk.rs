@@ -13,8 +13,7 @@ use crate::recorded::Entry;
 const PAGE: usize = 4096;
 
 /// Reads at most `limit` bytes from `offset`.
-pub(crate) fn fetch(file: &Path, offset: u64, limit: usize, into: &mut Vec<u8>) -> io::Result<()> {
-    let file = open(file)?;
+pub(crate) fn fetch(file: &File, offset: u64, limit: usize, into: &mut Vec<u8>) -> io::Result<()> {
     let mut filled = 0;
     while filled < limit {
         let wanted = PAGE.min(limit - filled);
@@ -31,8 +30,8 @@ pub(crate) fn fetch(file: &Path, offset: u64, limit: usize, into: &mut Vec<u8>) 
     Ok(())
 }
 
-/// A named pipe in a hand-made tree would otherwise wait for a writer.
-fn open(file: &Path) -> io::Result<File> {
+/// Opens a file to read it. A named pipe in a hand-made tree would otherwise wait for a writer.
+pub(crate) fn open(file: &Path) -> io::Result<File> {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
     OpenOptions::new().read(true).custom_flags(flags.bits()).open(file)
 }

@@ -82,6 +82,14 @@ impl<'r> Reader<'r> {
         None
     }
 
+    /// As `known`; but what may not be read is as good as missing.
+    fn allowed<T>(&self, path: &str, result: io::Result<T>) -> Option<T> {
+        match result {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
+            result => self.known(path, result),
+        }
+    }
+
     /// The real path that `path`, seen from the real directory `from`, leads to.
     fn resolve(&self, from: &str, path: &str) -> io::Result<String> {
         let mut at = from.to_owned();
@@ -161,18 +169,20 @@ impl<'r> Directory<'r> {
         value
     }
 
-    /// Four bytes of the file `name` at `offset`, as a little-endian number; `None` where the file ends before or may
-    /// not be read.
-    pub(crate) fn word(&self, name: &str, offset: u32) -> Option<u32> {
+    /// Makes of the file `name` what `parse` makes of its words, each asked for by its offset: four bytes as a
+    /// little-endian number, `None` where the file ends before or may not be read.
+    pub(crate) fn words<T>(
+        &self,
+        name: &str,
+        parse: impl FnOnce(&dyn Fn(u32) -> Option<u32>) -> Option<T>,
+    ) -> Option<T> {
         let path = self.file(name);
-        let mut buffer = self.reader.buffer.take();
-        let fetched = match self.reader.root.fetch(&path, u64::from(offset), 4, &mut buffer) {
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
-            fetched => self.reader.known(&path, fetched),
-        };
-        let word = fetched.and_then(|()| buffer.as_slice().try_into().ok()).map(u32::from_le_bytes);
-        self.reader.buffer.replace(buffer);
-        word
+        let file = self.reader.allowed(&path, self.reader.root.open_file(&path))?;
+        parse(&|offset| {
+            let mut word = Vec::with_capacity(4);
+            self.reader.allowed(&path, file.fetch(u64::from(offset), 4, &mut word))?;
+            word.try_into().ok().map(u32::from_le_bytes)
+        })
     }
 
     /// The names in this directory, sorted. Which of them are directories, and no links, is known from now on.

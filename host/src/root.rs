@@ -1,7 +1,7 @@
 //! The root that `/sys`, `/proc`, `/dev` and `/run` are looked up under.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -114,18 +114,25 @@ impl Root {
 
     /// Reads the file at `path`, a real path below the root, from `offset`, at most `limit` bytes.
     pub(crate) fn fetch(&self, path: &str, offset: u64, limit: usize, into: &mut Vec<u8>) -> io::Result<()> {
-        into.clear();
-        let fetched = match &self.bundle {
-            Some(bundle) => bundle.host.fetch(path, offset, limit, into),
-            None => disk::fetch(&self.path.join(path), offset, limit, into),
+        self.open_file(path)?.fetch(offset, limit, into)
+    }
+
+    /// Opens the file at `path`, a real path below the root.
+    pub(crate) fn open_file<'r>(&'r self, path: &'r str) -> io::Result<OpenFile<'r>> {
+        let source = match &self.bundle {
+            Some(bundle) => Ok(Source::Bundle(bundle)),
+            None => disk::open(&self.path.join(path)).map(Source::Disk),
         };
-        self.record(|recording| match &fetched {
-            Ok(()) if into.len() > MAX_FILE_BYTES => recording.add(path, Entry::Unread),
-            Ok(()) => recording.add_bytes(path, offset, into),
-            Err(error) if is_missing(error) => {}
-            Err(_) => recording.add(path, Entry::Unread),
-        });
-        fetched
+        if let Err(error) = &source {
+            self.record_failure(path, error);
+        }
+        Ok(OpenFile { root: self, path, source: source? })
+    }
+
+    fn record_failure(&self, path: &str, error: &io::Error) {
+        if !is_missing(error) {
+            self.record(|recording| recording.add(path, Entry::Unread));
+        }
     }
 
     /// What the link at `path` points to; `None` if it is something else than a link.
@@ -174,6 +181,40 @@ impl Root {
     /// Forgets that `path` was odd.
     pub(crate) fn well(&self, path: &str) {
         lock(&self.reported).remove(path);
+    }
+}
+
+/// A file below a root.
+#[derive(Debug)]
+pub(crate) struct OpenFile<'r> {
+    root: &'r Root,
+    path: &'r str,
+    source: Source<'r>,
+}
+
+#[derive(Debug)]
+enum Source<'r> {
+    Disk(File),
+    Bundle(&'r Bundle),
+}
+
+impl OpenFile<'_> {
+    /// Reads at most `limit` bytes from `offset`.
+    pub(crate) fn fetch(&self, offset: u64, limit: usize, into: &mut Vec<u8>) -> io::Result<()> {
+        into.clear();
+        let Self { root, path, source } = self;
+        let fetched = match source {
+            Source::Disk(file) => disk::fetch(file, offset, limit, into),
+            Source::Bundle(bundle) => bundle.host.fetch(path, offset, limit, into),
+        };
+        match &fetched {
+            Ok(()) => root.record(|recording| match into.len() {
+                0..=MAX_FILE_BYTES => recording.add_bytes(path, offset, into),
+                _ => recording.add(path, Entry::Unread),
+            }),
+            Err(error) => root.record_failure(path, error),
+        }
+        fetched
     }
 }
 

@@ -22,16 +22,20 @@ const REDIRECTS: u32 = 1 << 2 | 1 << 3 | 1 << 4;
 
 /// Whether the bridge sends peer-to-peer traffic up; absent where it cannot be read or the bridge has no such services.
 pub(super) fn redirects(bridge: &Directory<'_>) -> Option<bool> {
+    bridge.words(CONFIG, |word| find(bridge, word))
+}
+
+fn find(bridge: &Directory<'_>, word: &dyn Fn(u32) -> Option<u32>) -> Option<bool> {
     let mut offset = FIRST;
     for _ in 0..MAX_CAPABILITIES {
-        let header = bridge.word(CONFIG, offset)?;
+        let header = word(offset)?;
         // No capability at all, or a device that does not answer.
         if header == 0 || header == u32::MAX {
             return None;
         }
         if header & 0xffff == ACS {
             // The upper half is the control register.
-            return bridge.word(CONFIG, offset + 4).map(|registers| registers >> 16 & REDIRECTS != 0);
+            return word(offset + 4).map(|registers| registers >> 16 & REDIRECTS != 0);
         }
         // The two lowest bits are reserved.
         match header >> 20 & 0xffc {
