@@ -1,0 +1,3 @@
+mod calls;
+mod conversion;
+mod server;
