@@ -115,12 +115,11 @@ fn condition(client: &Client, node: &str, kind: &str, status: &str) -> Answer {
     )
 }
 
-fn healthy(client: &Client, node: &str) -> Answer {
-    condition(client, node, "GpuHealthy", "Unknown")
-}
-
-fn partitioned(client: &Client, node: &str) -> Answer {
-    condition(client, node, "GpuPartitioned", "True")
+/// All that gpulet knows of, one after the other.
+fn conditions(client: &Client, node: &str) -> Answer {
+    let answers = gpulet_cluster::api::CONDITIONS.map(|kind| condition(client, node, kind, "Unknown"));
+    let refused = answers.iter().find(|answer| !answer.is_ok());
+    refused.or(answers.last()).unwrap().clone()
 }
 
 fn condition_applied(client: &Client, node: &str) -> Answer {
@@ -200,14 +199,13 @@ fn evict_pod(client: &Client, pod: &str) -> Answer {
 }
 
 /// Every write that gpulet needs, in an order in which each finds what it needs.
-const NEEDED: [Write; 19] = [
+const NEEDED: [Write; 18] = [
     ("applies its object for the first time", apply_topology),
     ("applies it with the Node as owner", own_topology),
     ("labels it", label_topology),
     ("deletes it", delete_topology),
     ("creates it", create_topology),
-    ("sets GpuHealthy", healthy),
-    ("sets GpuPartitioned", partitioned),
+    ("sets its conditions", conditions),
     ("applies GpuHealthy", condition_applied),
     ("takes GpuHealthy away", no_condition),
     ("sets a label of its own", label_ours),
@@ -431,14 +429,13 @@ fn a_token_without_a_node_writes_nothing() {
 
 /// What a unit writes with the kubelet's credentials. Its Node's labels are for the kubelet to write, within what
 /// NodeRestriction lets it.
-const UNIT: [&str; 13] = [
+const UNIT: [&str; 12] = [
     "applies its object for the first time",
     "applies it with the Node as owner",
     "labels it",
     "deletes it",
     "creates it",
-    "sets GpuHealthy",
-    "sets GpuPartitioned",
+    "sets its conditions",
     "takes GpuHealthy away",
     "sets a label of its own",
     "sets an annotation of its own",
