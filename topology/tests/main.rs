@@ -16,4 +16,5 @@ mod drawings;
 mod expected;
 mod matrix;
 mod model;
+mod nrt;
 mod properties;

@@ -39,7 +39,8 @@ pub(super) fn allocatable(
         let alone = block.numa_nodes.len() == 1;
         let left = spread(block, |node, bytes| {
             let Some(given) = on_node.get_mut(&node) else { return bytes };
-            let room = (if alone { MOST } else { machine.capacity(kind, node) }).saturating_sub(*given);
+            let most = if alone { MOST } else { machine.capacity(kind, node).min(MOST) };
+            let room = most.saturating_sub(*given);
             let fits = bytes.min(room);
             *given += fits;
             bytes - fits

@@ -35,6 +35,8 @@ pub enum NoteReason {
     NoCpuNodes,
     /// There are more NUMA nodes with CPUs than schedulers can count.
     TooManyNodes,
+    /// The kubelet's topology manager weighs every set of NUMA nodes, and there are very many sets.
+    ManyNumaNodes,
     /// Devices that belong to no zone: they count for the node as a whole only.
     DeviceWithoutZone,
     /// The kubelet lists a device with a NUMA node that is not there or has no CPUs.
@@ -57,9 +59,10 @@ pub enum NoteReason {
 
 impl NoteReason {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::NoCpuNodes,
         Self::TooManyNodes,
+        Self::ManyNumaNodes,
         Self::DeviceWithoutZone,
         Self::UnknownNumaNode,
         Self::DeviceGone,
@@ -76,6 +79,7 @@ impl NoteReason {
         match self {
             Self::NoCpuNodes => "NoCpuNodes",
             Self::TooManyNodes => "TooManyNodes",
+            Self::ManyNumaNodes => "ManyNumaNodes",
             Self::DeviceWithoutZone => "DeviceWithoutZone",
             Self::UnknownNumaNode => "UnknownNumaNode",
             Self::DeviceGone => "DeviceGone",

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::object::{Attribute, Body, NODE_ZONE, Resource, Zone};
+use super::object::{Attribute, Body, NODE_ZONE, Quantity, Resource, Zone};
 
 /// The first number that the scheduler plug-in has no room for.
 const TOO_HIGH: usize = 64;
@@ -131,7 +131,7 @@ fn node_zone(zone: &Zone, names: &BTreeSet<&str>, listed: &BTreeSet<&str>, found
 }
 
 fn quantities(zone: &Zone, resource: &Resource, found: &mut Vec<String>) {
-    let of = |quantity: &super::object::Quantity| {
+    let of = |quantity: &Quantity| {
         let text = quantity.as_str();
         // Schedulers count in 64 bits with a sign.
         text.parse::<u64>().ok().filter(|amount| *amount <= i64::MAX as u64 && !text.starts_with('+'))
@@ -147,7 +147,7 @@ fn quantities(zone: &Zone, resource: &Resource, found: &mut Vec<String>) {
             }
         }
         _ => {
-            let texts = all.map(super::object::Quantity::as_str).join(", ");
+            let texts = all.map(Quantity::as_str).join(", ");
             found.push(format!("{} {}: {texts} are not whole numbers from 0 up", zone.name, resource.name));
         }
     }

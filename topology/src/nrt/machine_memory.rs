@@ -62,7 +62,7 @@ fn size(bytes: u64) -> String {
         (1 << 20, "Mi"),
         (1 << 10, "Ki"),
     ];
-    let whole = units.iter().find(|(unit, _)| bytes >= *unit && bytes % unit == 0);
+    let whole = units.iter().find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit));
     whole.map_or_else(|| bytes.to_string(), |(unit, name)| format!("{}{name}", bytes / unit))
 }
 

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpulet_inventory::kubelet::MemoryBlock;
+use gpulet_inventory::numa::NumaNode;
 
 use super::blocks::{self, ByNode, Taken};
 use super::built::{NoteReason, Share};
@@ -53,9 +54,7 @@ pub(super) fn figures(
             false => by_manager(kind, inputs, &machine, to_give, notes),
         };
         blocks::take(kind, &taken, &mut by_node, notes);
-        let of_zone = |node: &&gpulet_inventory::numa::NumaNode| {
-            by_node.remove(&i64::from(node.id.0)).unwrap_or_default()
-        };
+        let of_zone = |node: &&NumaNode| by_node.remove(&i64::from(node.id.0)).unwrap_or_default();
         figures.insert(kind.to_owned(), nodes.zones().iter().map(of_zone).collect());
     }
     figures

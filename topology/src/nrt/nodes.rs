@@ -3,6 +3,7 @@
 //! A scheduler takes the number in a zone's name for an index: it must be below 64, and the numbers must have no gaps. The
 //! kernel's numbers keep neither rule, so zones are numbered in their order, and the kernel's number is an attribute.
 
+use gpulet_inventory::kubelet::KubeletSettings;
 use gpulet_inventory::numa::{NumaNode, NumaNodeId};
 use gpulet_inventory::topology::Topology;
 
@@ -12,6 +13,9 @@ use super::object::Cost;
 
 /// As many zones as the scheduler plug-in has room for; it falls over the 65th.
 const MOST: usize = 64;
+
+/// As many NUMA nodes as the kubelet's topology manager works with unless it is told otherwise.
+const KUBELETS_MOST: usize = 8;
 
 /// The distance of a node to itself in a SLIT; there is no smaller one.
 const LOCAL: u32 = 10;
@@ -40,6 +44,15 @@ impl<'a> Nodes<'a> {
         Self { online, zones }
     }
 
+    /// Notes a kubelet that aligns Pods on more NUMA nodes than its topology manager is made for.
+    pub(super) fn note_policy(&self, settings: Option<&KubeletSettings>, notes: &mut Notes) {
+        let Some(policy) = settings.map(|settings| settings.topology_manager_policy.as_str()) else { return };
+        if !["none", ""].contains(&policy) && self.online.len() > KUBELETS_MOST {
+            let thing = format!("{} NUMA nodes, topologyManagerPolicy {policy}", self.online.len());
+            notes.add(NoteReason::ManyNumaNodes, "kubelet", thing);
+        }
+    }
+
     /// The nodes that are zones, in the zones' order.
     pub(super) fn zones(&self) -> &[&'a NumaNode] {
         &self.zones
@@ -61,9 +74,11 @@ impl<'a> Nodes<'a> {
         self.zone_of(i64::from(id.0)).map(zone_name)
     }
 
-    /// How far it is from a node to each zone. None are told where the kernel does not tell all.
+    /// How far it is from a node to each zone. Where the kernel does not tell all of them, none is told: a scheduler
+    /// takes one that lacks for the longest way that there is.
     pub(super) fn costs(&self, node: &NumaNode) -> Vec<Cost> {
-        if node.distances.len() != self.online.len() {
+        let told = |node: &&NumaNode| node.distances.len() == self.online.len();
+        if !self.zones.iter().chain([&node]).all(told) {
             return Vec::new();
         }
         // Columns follow the online nodes, whatever their numbers.

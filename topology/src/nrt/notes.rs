@@ -43,6 +43,9 @@ fn what(reason: NoteReason) -> &'static str {
     match reason {
         NoteReason::NoCpuNodes => "no NUMA node with CPUs is shown, so there is no zone of type Node",
         NoteReason::TooManyNodes => "schedulers count 64 NUMA nodes and stumble over the next; left out",
+        NoteReason::ManyNumaNodes => {
+            "the kubelet's topology manager weighs every set of so many NUMA nodes, which may take it forever"
+        }
         NoteReason::DeviceWithoutZone => {
             "in no zone, for no NUMA node with CPUs is told for it; counts for the node as a whole"
         }
@@ -63,6 +66,9 @@ fn remedy(reason: NoteReason) -> &'static str {
     match reason {
         NoteReason::NoCpuNodes => "mount /sys of the host, or use a kernel with CONFIG_NUMA",
         NoteReason::TooManyNodes => "let the firmware make fewer NUMA nodes (NPS1, SNC off)",
+        NoteReason::ManyNumaNodes => {
+            "set topologyManagerPolicy to none, or let the driver keep GPU memory off the NUMA nodes (CDMM mode)"
+        }
         NoteReason::DeviceWithoutZone => {
             "if the device has a place, see that its plugin tells it (for GPUs: numa_node in sysfs is not -1)"
         }

@@ -43,7 +43,7 @@ pub struct Zone {
     /// What else is known of it, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attributes: Vec<Attribute>,
-    /// How far it is to zones of its type, itself included.
+    /// How far it is to zones of its type, itself included; from a memory node, to those of type `Node`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub costs: Vec<Cost>,
     /// What it has, by name.
@@ -56,7 +56,7 @@ pub struct Zone {
 pub struct Cost {
     /// The zone's name.
     pub name: String,
-    /// The NUMA distance: 10 is local.
+    /// Between NUMA nodes their distance: 10 is local. Between PCIe devices the level of the way, as NVML numbers it.
     pub value: i64,
 }
 

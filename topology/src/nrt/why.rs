@@ -73,7 +73,7 @@ fn amount_of(resource: &str, amount: u64) -> String {
     }
     let units = [(1u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match units.iter().find(|(unit, _)| amount >= *unit) {
-        Some((unit, name)) if amount % unit == 0 => format!("{} {name}", amount / unit),
+        Some((unit, name)) if amount.is_multiple_of(*unit) => format!("{} {name}", amount / unit),
         Some((unit, name)) => format!("{:.2} {name}", amount as f64 / *unit as f64),
         None => format!("{amount} B"),
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gpulet_inventory::numa::NumaNode;
-use gpulet_inventory::topology::Topology;
+use gpulet_inventory::topology::{NumaPlace, Topology};
 
 use super::attribute::{self, Attributes};
 use super::attributes;
@@ -20,6 +20,7 @@ use super::{cpu, devices, driver_gpus, memory, parts, pods};
 pub fn build(inputs: &Inputs<'_>) -> Built {
     let mut notes = Notes::default();
     let nodes = Nodes::of(inputs.topology, &mut notes);
+    nodes.note_policy(inputs.settings, &mut notes);
     let holders = pods::holders(inputs);
     // Every zone has a figure for every resource: where one lacked, schedulers would not add it up with its neighbours.
     let mut figures: BTreeMap<String, Vec<Figure>> = memory::figures(inputs, &nodes, &holders, &mut notes);
@@ -72,14 +73,12 @@ fn node_zone(
     topology: &Topology,
     resources: Vec<Resource>,
 ) -> Zone {
-    let here = |numa: &gpulet_inventory::topology::NumaPlace| numa.node == Some(node.id);
+    let here = |numa: &NumaPlace| numa.node == Some(node.id);
     let mut attributes = Attributes::default();
     attributes.add(attribute::NUMA_ID, node.id);
     attributes.add(attribute::CPUS, &node.cpus);
-    attributes.list(
-        attribute::GPUS,
-        topology.gpus.iter().filter(|gpu| here(&gpu.place.numa)).map(|gpu| attribute::gpu(gpu)),
-    );
+    attributes
+        .list(attribute::GPUS, topology.gpus.iter().filter(|gpu| here(&gpu.place.numa)).map(attribute::gpu));
     attributes.list(
         attribute::NICS,
         topology.nics.iter().filter(|nic| here(&nic.place.numa)).map(|nic| nic.name()),

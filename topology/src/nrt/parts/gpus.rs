@@ -8,7 +8,7 @@ use gpulet_inventory::topology::{Device, FabricPlace, PlacedGpu, Topology};
 use super::super::attribute::{self, Attributes};
 use super::super::inputs::{DeviceName, Inputs};
 use super::super::nodes::Nodes;
-use super::super::object::{Cost, Zone};
+use super::super::object::{Attribute, Cost, Zone};
 use super::super::pods::Holder;
 use super::switches;
 use crate::label;
@@ -41,7 +41,7 @@ fn parent(gpu: &PlacedGpu, topology: &Topology, nodes: &Nodes<'_>) -> Option<Str
         .or_else(|| gpu.place.numa.node.and_then(|node| nodes.name_of(node)))
 }
 
-fn attributes(gpu: &PlacedGpu, claims: Option<&BTreeSet<String>>) -> Vec<super::super::object::Attribute> {
+fn attributes(gpu: &PlacedGpu, claims: Option<&BTreeSet<String>>) -> Vec<Attribute> {
     let mut attributes = Attributes::default();
     attributes.add_known(attribute::UUID, gpu.uuid.as_ref());
     attributes.add_known(attribute::INDEX, gpu.index);

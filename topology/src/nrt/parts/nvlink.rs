@@ -3,7 +3,7 @@
 use gpulet_inventory::topology::{FabricPlace, NvlinkIsland, Topology};
 
 use super::super::attribute::{self, Attributes};
-use super::super::object::Zone;
+use super::super::object::{Attribute, Zone};
 
 /// One for each set of GPUs that NVLink joins.
 pub(super) fn zones(topology: &Topology) -> Vec<Zone> {
@@ -16,7 +16,7 @@ pub(super) fn zones(topology: &Topology) -> Vec<Zone> {
     topology.nvlink_islands.iter().enumerate().map(zone).collect()
 }
 
-fn attributes(island: &NvlinkIsland, topology: &Topology) -> Vec<super::super::object::Attribute> {
+fn attributes(island: &NvlinkIsland, topology: &Topology) -> Vec<Attribute> {
     let members = || island.gpus.iter().filter_map(|gpu| topology.gpus.get(*gpu));
     let mut attributes = Attributes::default();
     attributes.list(attribute::GPUS, members().map(attribute::gpu));

@@ -9,7 +9,7 @@ use gpulet_inventory::topology::{PcieSwitch, Place, Topology};
 
 use super::super::attribute::{self, Attributes};
 use super::super::nodes::Nodes;
-use super::super::object::{Cost, Zone};
+use super::super::object::{Attribute, Cost, Zone};
 use crate::label;
 
 /// The name of a switch's zone.
@@ -18,7 +18,7 @@ pub(super) fn name(upstream: PciAddress) -> String {
 }
 
 /// One for each switch. What it costs to reach another is the level of the way over PCIe, as NVML numbers it: 20 for `PXB`
-/// to 50 for `SYS`.
+/// to 50 for `SYS`; told between switches with a GPU or NIC of their own, for the rest is in their parents.
 pub(super) fn zones(topology: &Topology, nodes: &Nodes<'_>) -> Vec<Zone> {
     let numa: Vec<Option<NumaNodeId>> =
         (0..topology.pcie_switches.len()).map(|at| numa_node(at, topology)).collect();
@@ -39,7 +39,7 @@ pub(super) fn zones(topology: &Topology, nodes: &Nodes<'_>) -> Vec<Zone> {
     topology.pcie_switches.iter().enumerate().map(zone).collect()
 }
 
-fn attributes(at: usize, switch: &PcieSwitch, topology: &Topology) -> Vec<super::super::object::Attribute> {
+fn attributes(at: usize, switch: &PcieSwitch, topology: &Topology) -> Vec<Attribute> {
     let below = |place: &Place| place.pcie_switch == Some(at);
     let mut attributes = Attributes::default();
     attributes.add(attribute::PCIE_ROOT, label::name(&switch.root));
@@ -70,11 +70,19 @@ fn above(at: usize, topology: &Topology) -> impl Iterator<Item = usize> {
 }
 
 fn costs(at: usize, topology: &Topology, numa: &[Option<NumaNodeId>]) -> Vec<Cost> {
+    let nearest = |at: usize| {
+        let mut gpus = topology.gpus.iter().map(|gpu| gpu.place.pcie_switch);
+        gpus.any(|switch| switch == Some(at))
+            || topology.nics.iter().any(|nic| nic.place.pcie_switch == Some(at))
+    };
+    if !nearest(at) {
+        return Vec::new();
+    }
     let cost = |(other, switch): (usize, &PcieSwitch)| {
         let value = level(at, other, topology, numa)?.number();
         Some(Cost { name: name(switch.upstream), value: i64::from(value) })
     };
-    topology.pcie_switches.iter().enumerate().filter_map(cost).collect()
+    topology.pcie_switches.iter().enumerate().filter(|(other, _)| nearest(*other)).filter_map(cost).collect()
 }
 
 fn level(one: usize, other: usize, topology: &Topology, numa: &[Option<NumaNodeId>]) -> Option<Level> {
