@@ -11,6 +11,7 @@
 mod abi;
 pub mod client;
 pub mod command;
+pub mod device_plugin;
 pub mod engine;
 pub mod host_tree;
 pub mod kubelet;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::command::{Applied, Command};
 use crate::library;
+use crate::node::Node;
 use crate::server::{ClockMode, CommandError, ServeError, Server};
 use crate::state::NodeState;
 
@@ -65,6 +66,11 @@ impl SimulatedNode {
     /// When the node's files cannot be written.
     pub fn step(&self, by: Duration) -> Result<(), ServeError> {
         self.server.step(by)
+    }
+
+    /// The node that is served, as described.
+    pub fn description(&self) -> Node {
+        self.server.node()
     }
 
     /// The hardware's truth.

@@ -58,6 +58,9 @@ fn cpuinfo(node: &Node) -> String {
     (0..count).map(block).collect()
 }
 
+/// The process that a simulated kubelet is; its files are its own affair.
+pub(crate) const KUBELET_PID: u32 = 1211;
+
 /// Files of a process.
 const PROCESS_FILES: [&str; 3] = ["comm", "cmdline", "status"];
 
@@ -85,7 +88,7 @@ pub(super) fn sweep(tree: &Tree, root: &Path) -> Result<(), HostTreeError> {
     for name in names(&root.join("proc"))? {
         let number = name.bytes().all(|b| b.is_ascii_digit());
         let directory = Path::new("proc").join(&name);
-        if !number || tree.has(&directory) {
+        if !number || tree.has(&directory) || name == KUBELET_PID.to_string() {
             continue;
         }
         for file in PROCESS_FILES {

@@ -13,6 +13,8 @@ mod processors;
 mod tests;
 mod tree;
 
+pub(crate) use self::machine::KUBELET_PID;
+
 use std::io;
 use std::path::{Path, PathBuf};
 

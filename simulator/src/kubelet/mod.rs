@@ -12,8 +12,10 @@ mod allocator;
 mod answer;
 mod behaviour;
 mod capacity;
+mod checkpoint;
 mod cpus;
 mod devices;
+mod files;
 mod hints;
 mod limiter;
 mod machine;
@@ -30,6 +32,7 @@ mod topology_manager;
 
 pub use self::allocator::{Allocator, Stage, rather};
 pub use self::behaviour::{Behaviour, Fault, GetOffer};
+pub use self::checkpoint::{CpuState, DeviceState, MemoryState};
 pub use self::devices::{Device, Preference, Preferred};
 pub use self::machine::{Core, HugePages, Machine, NumaNode};
 pub use self::pod::{Amounts, Container, Pod};

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use super::allocator::{Allocator, Stage};
 use super::behaviour::{Behaviour, Fault};
 use super::devices::{Device, Preferred};
+use super::files;
 use super::machine::Machine;
 use super::pod::Pod;
 use super::pod_resources::v1::pod_resources_lister_server::PodResourcesListerServer;
@@ -98,6 +99,7 @@ impl SimulatedKubelet {
             host_root: host_root.to_owned(),
             running: Mutex::new(running),
         };
+        kubelet.write_state()?;
         kubelet.serve()?;
         Ok(kubelet)
     }
@@ -109,7 +111,7 @@ impl SimulatedKubelet {
 
     /// `/var/lib/kubelet` below the root.
     pub fn directory(&self) -> PathBuf {
-        self.host_root.join("var/lib/kubelet")
+        self.host_root.join(files::DIRECTORY)
     }
 
     /// The socket of PodResources.
@@ -223,6 +225,7 @@ impl SimulatedKubelet {
         running.serving = None;
         running.replaced.clear();
         drop(running);
+        files::remove_process(&self.host_root);
         self.shared.with(Allocator::restart);
     }
 
@@ -288,10 +291,21 @@ impl SimulatedKubelet {
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Allocator) -> T) -> T {
-        self.shared.with(change)
+        let result = self.shared.with(change);
+        // A kubelet goes on, too, when it cannot write its state.
+        if let Err(error) = self.write_state() {
+            eprintln!("simulated kubelet: {error}");
+        }
+        result
+    }
+
+    fn write_state(&self) -> Result<(), KubeletError> {
+        let settings = self.settings();
+        self.shared.with(|allocator| files::write_state(&self.host_root, allocator, &settings))
     }
 
     fn serve(&self) -> Result<(), KubeletError> {
+        files::write_start(&self.host_root, &self.settings())?;
         let service = Service { shared: Arc::clone(&self.shared), behaviour: self.behaviour.subscribe() };
         let socket = self.socket();
         let serving =
@@ -299,5 +313,11 @@ impl SimulatedKubelet {
         let serving = serving.map_err(|source| KubeletError::file("serve on", &socket, source))?;
         self.running().serving = Some(serving);
         Ok(())
+    }
+}
+
+impl Drop for SimulatedKubelet {
+    fn drop(&mut self) {
+        files::remove_process(&self.host_root);
     }
 }

@@ -164,6 +164,11 @@ impl Server {
         self.shared.change(|engine| engine.advance(by))
     }
 
+    /// The node, as described.
+    pub(crate) fn node(&self) -> Node {
+        locked(&self.shared.core).engine.node().clone()
+    }
+
     /// The hardware's truth.
     pub(crate) fn state(&self) -> NodeState {
         locked(&self.shared.core).engine.state().clone()
