@@ -55,6 +55,7 @@ impl RealNode {
         let mut boot = Command::new(scripts().join("boot"));
         boot.arg(&payload).arg(directory.path()).arg(format!("{commands}:{COMMANDS}"));
         let machine = Process::start(boot, directory.path().join("boot"));
+        println!("the node takes commands at port {commands}: tests/node/run {commands} SCRIPT");
         let node = Self { machine, commands, directory };
         node.wait_for("the node is ready and has GPUs", || {
             let node = plane.admin().get(&format!("/api/v1/nodes/{}", Self::NAME)).body;
