@@ -97,6 +97,13 @@ pub(crate) enum Command {
         /// Keep the topology as the expected profile in FILE, for `topology.expected-profile`
         #[arg(long, value_name = "FILE")]
         save: Option<PathBuf>,
+        /// With `-o nrt`: print how each `available` came about, Pod by Pod, instead of the object
+        #[arg(long)]
+        why: bool,
+        #[command(flatten)]
+        name: Name,
+        #[command(flatten)]
+        kubelet: Kubelet,
     },
     /// Print which GPUs belong together best
     #[command(
@@ -199,6 +206,8 @@ pub(crate) enum TopologyForm {
     Dot,
     /// A picture
     Svg,
+    /// The NodeResourceTopology object as YAML
+    Nrt,
 }
 
 /// In which form an answer is printed.
@@ -217,9 +226,8 @@ pub(crate) struct Daemon {
     /// Where to serve metrics: :PORT, IP:PORT or [IPv6]:PORT; port 0 is any free one [default: :9410]
     #[arg(long, value_name = "ADDRESS", env = "GPULET_LISTEN", hide_env_values = true)]
     pub(crate) listen: Option<ListenAddress>,
-    /// Name of this node [default: the host name]
-    #[arg(long, value_name = "NAME", env = "GPULET_NODE_NAME", hide_env_values = true)]
-    pub(crate) node_name: Option<NodeName>,
+    #[command(flatten)]
+    pub(crate) name: Name,
     /// How to reach the API server [default: the Pod's service account, else what the kubelet of this node has]
     #[arg(long, value_name = "FILE", env = "GPULET_KUBECONFIG", hide_env_values = true)]
     pub(crate) kubeconfig: Option<PathBuf>,
@@ -239,6 +247,14 @@ pub(crate) struct Daemon {
     pub(crate) take_over: Option<bool>,
     #[command(flatten)]
     pub(crate) kubelet: Kubelet,
+}
+
+/// What this node is called.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Name {
+    /// Name of this node [default: the host name]
+    #[arg(long, value_name = "NAME", env = "GPULET_NODE_NAME", hide_env_values = true)]
+    pub(crate) node_name: Option<NodeName>,
 }
 
 /// Where the kubelet is.
@@ -269,7 +285,7 @@ impl Daemon {
     pub(crate) fn overrides(&self, global: &Global) -> Overrides {
         Overrides {
             listen: self.listen,
-            node_name: self.node_name.clone(),
+            node_name: self.name.node_name.clone(),
             kubeconfig: self.kubeconfig.clone(),
             publish: self.publish,
             take_over: self.take_over,
@@ -320,7 +336,7 @@ mod tests {
     }
 
     /// Flags that make one call choose or write something: a variable that is left over from elsewhere must not.
-    const OF_ONE_CALL: [&str; 5] = ["explain", "save", "gpus", "free", "must"];
+    const OF_ONE_CALL: [&str; 6] = ["explain", "save", "gpus", "free", "must", "why"];
 
     #[test]
     fn every_flag_but_those_of_one_call_has_its_environment_variable() {

@@ -198,6 +198,8 @@ fn shared(
         settings: settings.subscribe(),
         gpus: Arc::default(),
         topology: Arc::default(),
+        huge_pages: Arc::default(),
+        kubernetes: loops::kubernetes::Kubernetes::default(),
         snapshot: Arc::default(),
         own: Arc::new(own),
         progress: Progress::default(),
@@ -215,6 +217,10 @@ fn start_loops(shared: Shared, held: loops::serve::Held, shutdown: shutdown::Shu
     supervisor.keep(loops::sample::NAME, move || loops::sample::run(with.clone()));
     let with = shared.clone();
     supervisor.keep(loops::serve::NAME, move || loops::serve::run(with.clone(), Arc::clone(&held)));
+    let with = shared.clone();
+    supervisor.keep(loops::kubelet::NAME, move || loops::kubelet::run(with.clone()));
+    let with = shared.clone();
+    supervisor.keep(loops::cluster::NAME, move || loops::cluster::run(with.clone()));
     supervisor.keep(loops::control::NAME, move || loops::control::run(shared.clone()));
     supervisor
 }

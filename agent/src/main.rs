@@ -4,6 +4,7 @@
 //! - [`config`], [`logging`]: settings and messages
 //! - [`daemon`]: starts the loops of [`loops`] under [`supervise`] and hears signals
 //! - [`node`], [`discovery`], [`profile`], [`record`]: the node seen once, its topology, what it should look like
+//! - [`nrt`], [`kubelet`]: the NodeResourceTopology object, and whom to ask for it
 //! - [`reload`]: takes up the configuration again
 //! - [`control`]: how other commands ask the running daemon
 //! - [`listen`], [`notify`]: the TCP port, the service manager
@@ -16,11 +17,13 @@ mod control;
 mod daemon;
 mod discovery;
 mod file;
+mod kubelet;
 mod listen;
 mod logging;
 mod loops;
 mod node;
 mod notify;
+mod nrt;
 mod profile;
 mod record;
 mod reload;

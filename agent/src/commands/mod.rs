@@ -4,6 +4,7 @@ mod best;
 mod collect;
 mod definitions;
 mod metrics;
+mod nrt;
 mod run;
 #[cfg(feature = "simulator")]
 pub(crate) mod simulate;
@@ -15,8 +16,8 @@ use std::time::Duration;
 use gpulet_topology::best::BestError;
 
 use crate::cli::{Cli, Command, Global};
-use crate::config::Settings;
 use crate::config::duration::Span;
+use crate::config::{Overrides, Settings, Source};
 use crate::control::client::{self, AskError};
 use crate::control::protocol::Request;
 use crate::daemon::{self, DaemonError, Places};
@@ -39,6 +40,12 @@ pub(crate) enum CommandError {
     /// There is no node to look at.
     #[error(transparent)]
     Node(#[from] NodeError),
+    /// Flags that do not go together.
+    #[error("{0}")]
+    Usage(&'static str),
+    /// The object cannot be put into words.
+    #[error("cannot write the NodeResourceTopology object as YAML")]
+    Yaml(#[source] serde_saphyr::ser::Error),
     /// The expected profile was not saved.
     #[error(transparent)]
     Profile(#[from] ProfileError),
@@ -70,7 +77,9 @@ impl CommandError {
     /// The program's exit code.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Daemon(DaemonError::Config(_) | DaemonError::Node(_)) | Self::Node(_) => exit::USAGE,
+            Self::Daemon(DaemonError::Config(_) | DaemonError::Node(_)) | Self::Node(_) | Self::Usage(_) => {
+                exit::USAGE
+            }
             Self::Best(error) => match error {
                 BestError::NoneWanted | BestError::TooManyMust { .. } | BestError::UnknownGpu { .. } => {
                     exit::USAGE
@@ -82,9 +91,12 @@ impl CommandError {
             Self::Ask(AskError::Refused { reason, .. }) if reason == "CallStuck" => exit::BLOCKED,
             #[cfg(feature = "simulator")]
             Self::Simulate(error) => error.exit_code(),
-            Self::Daemon(_) | Self::Ask(_) | Self::Output(_) | Self::Profile(_) | Self::Collect(_) => {
-                exit::FAILED
-            }
+            Self::Daemon(_)
+            | Self::Ask(_)
+            | Self::Output(_)
+            | Self::Yaml(_)
+            | Self::Profile(_)
+            | Self::Collect(_) => exit::FAILED,
         }
     }
 }
@@ -94,7 +106,11 @@ pub(crate) fn execute(cli: Cli) -> Result<(), CommandError> {
     let Cli { global, command } = cli;
     match command {
         Command::Run(flags) => run::run(&global, &flags),
-        Command::Topo { output, save } => topo::topo(&global, output, save.as_deref()),
+        Command::Topo { output, save, why, name, kubelet } => {
+            let overrides = Overrides { node_name: name.node_name, ..kubelet.overrides(&global) };
+            let source = Source::new(global.config.clone(), overrides);
+            topo::topo(&global, &source, output, save.as_deref(), why)
+        }
         Command::Best { gpus, free, must, output } => {
             best::best(&global, gpus, free.as_deref(), must.as_deref(), output)
         }
@@ -139,7 +155,12 @@ fn places(global: &Global) -> Places {
 
 /// Looks at the node once, and gives the settings that it was looked at under.
 fn look(global: &Global) -> Result<(Settings, Seen), CommandError> {
-    let settings = global.source().read().map_err(DaemonError::from)?;
+    look_under(global, &global.source())
+}
+
+/// The same under the settings of `source`.
+fn look_under(global: &Global, source: &Source) -> Result<(Settings, Seen), CommandError> {
+    let settings = source.read().map_err(DaemonError::from)?;
     logging::start(&settings.log);
     let node = Node::open(&places(global), &settings)?;
     let runtime = daemon::runtime()?;

@@ -7,21 +7,34 @@ use std::path::Path;
 use gpulet_inventory::snapshot::Driver;
 use gpulet_inventory::topology::{Finding, NodeTopology, Severity};
 
-use super::{CommandError, look, print};
+use super::{CommandError, look_under, nrt, print};
 use crate::cli::{Global, TopologyForm};
+use crate::config::Source;
 use crate::profile;
 
 /// Prints the node's topology, and keeps it in the file `save` as what is expected.
-pub(super) fn topo(global: &Global, form: TopologyForm, save: Option<&Path>) -> Result<(), CommandError> {
-    let (settings, seen) = look(global)?;
+pub(super) fn topo(
+    global: &Global,
+    source: &Source,
+    form: TopologyForm,
+    save: Option<&Path>,
+    why: bool,
+) -> Result<(), CommandError> {
+    if why && form != TopologyForm::Nrt {
+        return Err(CommandError::Usage(
+            "--why tells about the NodeResourceTopology object; it goes with -o nrt",
+        ));
+    }
+    let (settings, seen) = look_under(global, source)?;
     // What is about to be kept is not held against what was kept before.
-    let expected = settings.topology.expected_profile.filter(|_| save.is_none());
+    let expected = settings.topology.expected_profile.clone().filter(|_| save.is_none());
     let topology = seen.topology(expected.as_deref());
     let text = match form {
         TopologyForm::Table => table(&topology, &seen.driver.gpus.driver),
         TopologyForm::Json => json(&topology)?,
         TopologyForm::Dot => gpulet_topology::dot(&topology.model),
         TopologyForm::Svg => gpulet_topology::svg(&topology.model),
+        TopologyForm::Nrt => nrt::text(global, &settings, &seen, &topology.model, why)?,
     };
     print(text.as_bytes())?;
     if let Some(path) = save {

@@ -1,6 +1,9 @@
 //! The daemon's loops, one file each, and what they share.
 
+pub(crate) mod cluster;
 pub(crate) mod control;
+pub(crate) mod kubelet;
+pub(crate) mod kubernetes;
 pub(crate) mod sample;
 mod schedule;
 pub(crate) mod serve;
@@ -13,18 +16,21 @@ use std::time::Instant;
 
 use gpulet_exporter::{Own, Probe};
 use gpulet_host::Root;
+use gpulet_inventory::host::HugePages;
 use gpulet_inventory::snapshot::{NodeGpus, Part, Snapshot};
 use gpulet_inventory::topology::NodeTopology;
 use gpulet_nvml::Driver;
 use tokio::sync::{Notify, watch};
 
+use self::kubernetes::Kubernetes;
 use crate::config::Settings;
 use crate::supervise::liveness::Progress;
 use crate::supervise::readiness::Readiness;
 use crate::supervise::shutdown::Shutdown;
 
 /// The names of all loops.
-pub(crate) const NAMES: [&str; 4] = [control::NAME, sample::NAME, serve::NAME, topology::NAME];
+pub(crate) const NAMES: [&str; 6] =
+    [cluster::NAME, control::NAME, kubelet::NAME, sample::NAME, serve::NAME, topology::NAME];
 
 /// What the loops share.
 #[derive(Clone)]
@@ -43,6 +49,10 @@ pub(crate) struct Shared {
     pub(crate) gpus: Arc<watch::Sender<Option<Arc<NodeGpus>>>>,
     /// Where things sit; written by the topology loop.
     pub(crate) topology: Arc<watch::Sender<Option<Part<NodeTopology>>>>,
+    /// Huge pages; written by the topology loop, before it tells of a topology.
+    pub(crate) huge_pages: Arc<watch::Sender<Arc<Vec<HugePages>>>>,
+    /// What has to do with Kubernetes.
+    pub(crate) kubernetes: Kubernetes,
     /// The node; written by the sampling loop.
     pub(crate) snapshot: Arc<watch::Sender<Option<Arc<Snapshot>>>>,
     /// What the agent counts about itself.

@@ -44,6 +44,7 @@ pub(crate) async fn run(shared: Shared) -> Result<(), LoopError> {
         };
         let locality = shared.driver.locality().await;
         let topology = discovery::assess(&host, &seen, &locality, expected, &busy);
+        shared.huge_pages.send_replace(Arc::new(host.huge_pages));
         publish(&shared, topology, Instant::now());
         shared.own.discovered(begun.elapsed());
         shared.progress.made(NAME, Instant::now(), interval * 3 + Duration::from_secs(30));

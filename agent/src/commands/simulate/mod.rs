@@ -24,6 +24,7 @@ use self::node::HeldNode;
 use super::{CommandError, exit, print};
 use crate::cli::{Daemon, Global};
 use crate::config::Source;
+use crate::config::publish::Publish;
 use crate::daemon::{self, DaemonError};
 
 /// Why there is no simulated node.
@@ -80,6 +81,8 @@ fn source(global: &Global, flags: &Daemon) -> Source {
     if overrides.listen.is_none() && global.config.is_none() {
         overrides.listen = "127.0.0.1:9410".parse().ok();
     }
+    // Nor is it told to the cluster that this may run in.
+    overrides.publish.get_or_insert(Publish::Never);
     Source::apart_from_this_machine(global.config.clone(), overrides)
 }
 
