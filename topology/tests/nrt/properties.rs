@@ -232,4 +232,38 @@ proptest! {
             prop_assert_eq!(sum(&built, kind) + taken, sum(&free, kind));
         }
     }
+
+    #[test]
+    fn a_device_is_available_where_it_is_and_nobody_has_it(node in node()) {
+        let built = node.built();
+        let Some(allocation) = &node.allocation else { return Ok(()) };
+        let ended = |pod: &&PodAllocation| node.pods.iter().flatten()
+            .any(|known| known.phase.is_terminal() && known.namespace == pod.namespace && known.name == pod.name);
+        let live: Vec<&ContainerAllocation> =
+            allocation.pods.iter().filter(|pod| !ended(pod)).flat_map(|pod| &pod.containers).collect();
+        let held = |resource: &str, id: &str| live.iter().any(|container| {
+            container.devices.iter().any(|device| device.resource == resource && device.id == id)
+                || container.claims.iter().any(|claim| claim.device == id)
+        });
+        let cpu_nodes = node.topology.numa_nodes.iter().filter(|area| !area.node.cpus.is_empty());
+        for (number, area) in cpu_nodes.enumerate() {
+            for resource in ["nvidia.com/gpu", "example.com/nic"] {
+                let zone = format!("node-{number}");
+                let Some(account) = built.why.iter().find(|one| one.zone == zone && one.resource == resource)
+                else { continue };
+                let all = allocation.allocatable.devices.iter().chain(live.iter().flat_map(|container| &container.devices));
+                let here: BTreeSet<&str> = all
+                    .filter(|device| device.resource == resource)
+                    .filter(|device| device.numa_nodes.iter().flatten().any(|id| *id == i64::from(area.node.id.0)))
+                    .map(|device| device.id.as_str())
+                    .collect();
+                let healthy: BTreeSet<&str> = allocation.allocatable.devices.iter()
+                    .filter(|device| device.resource == resource).map(|device| device.id.as_str()).collect();
+                let free = here.iter().filter(|id| healthy.contains(*id) && !held(resource, id)).count();
+                prop_assert_eq!(account.available, free as u64);
+                prop_assert_eq!(account.allocatable, here.intersection(&healthy).count() as u64);
+                prop_assert_eq!(account.capacity, here.len() as u64);
+            }
+        }
+    }
 }

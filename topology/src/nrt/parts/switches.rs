@@ -22,6 +22,7 @@ pub(super) fn name(upstream: PciAddress) -> String {
 pub(super) fn zones(topology: &Topology, nodes: &Nodes<'_>) -> Vec<Zone> {
     let numa: Vec<Option<NumaNodeId>> =
         (0..topology.pcie_switches.len()).map(|at| numa_node(at, topology)).collect();
+    let with_devices = with_devices(topology);
     let zone = |(at, switch): (usize, &PcieSwitch)| {
         let node = numa.get(at).copied().flatten();
         let above = switch.parent.and_then(|above| topology.pcie_switches.get(above));
@@ -32,7 +33,7 @@ pub(super) fn zones(topology: &Topology, nodes: &Nodes<'_>) -> Vec<Zone> {
                 .map(|above| name(above.upstream))
                 .or_else(|| node.and_then(|node| nodes.name_of(node))),
             attributes: attributes(at, switch, topology),
-            costs: costs(at, topology, &numa),
+            costs: costs(at, &with_devices, topology, &numa),
             resources: Vec::new(),
         }
     };
@@ -69,20 +70,26 @@ fn above(at: usize, topology: &Topology) -> impl Iterator<Item = usize> {
     std::iter::successors(Some(at), |at| topology.pcie_switches.get(*at)?.parent.filter(|parent| parent < at))
 }
 
-fn costs(at: usize, topology: &Topology, numa: &[Option<NumaNodeId>]) -> Vec<Cost> {
-    let nearest = |at: usize| {
-        let mut gpus = topology.gpus.iter().map(|gpu| gpu.place.pcie_switch);
-        gpus.any(|switch| switch == Some(at))
-            || topology.nics.iter().any(|nic| nic.place.pcie_switch == Some(at))
-    };
-    if !nearest(at) {
+/// Switches that a GPU or NIC is nearest to.
+fn with_devices(topology: &Topology) -> BTreeSet<usize> {
+    let gpus = topology.gpus.iter().filter_map(|gpu| gpu.place.pcie_switch);
+    gpus.chain(topology.nics.iter().filter_map(|nic| nic.place.pcie_switch)).collect()
+}
+
+fn costs(
+    at: usize,
+    with_devices: &BTreeSet<usize>,
+    topology: &Topology,
+    numa: &[Option<NumaNodeId>],
+) -> Vec<Cost> {
+    if !with_devices.contains(&at) {
         return Vec::new();
     }
-    let cost = |(other, switch): (usize, &PcieSwitch)| {
-        let value = level(at, other, topology, numa)?.number();
-        Some(Cost { name: name(switch.upstream), value: i64::from(value) })
+    let cost = |other: &usize| {
+        let name = name(topology.pcie_switches.get(*other)?.upstream);
+        Some(Cost { name, value: i64::from(level(at, *other, topology, numa)?.number()) })
     };
-    topology.pcie_switches.iter().enumerate().filter(|(other, _)| nearest(*other)).filter_map(cost).collect()
+    with_devices.iter().filter_map(cost).collect()
 }
 
 fn level(one: usize, other: usize, topology: &Topology, numa: &[Option<NumaNodeId>]) -> Option<Level> {
