@@ -124,7 +124,8 @@ fn amounts(fields: &Map<String, Value>, field: &str) -> Result<BTreeMap<String, 
 fn amount(field: &str, text: &str) -> Result<Quantity, FieldError> {
     let refused =
         |problem: &dyn ToString| unexpected(field, &Value::String(text.to_owned()), problem.to_string());
-    let amount: Quantity = text.parse().map_err(|_| refused(&"a quantity such as 500m, 1.5 or 2Gi"))?;
+    let amount: Quantity =
+        text.parse().map_err(|_| refused(&"a quantity such as 500m, 1.5 or 2Gi, below 2^63"))?;
     match amount.whole() {
         Some(_) => Ok(amount),
         None => Err(refused(&"a quantity that is not negative")),

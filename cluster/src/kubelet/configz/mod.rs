@@ -8,9 +8,13 @@
 //! certificate file, since most kubelets sign for themselves. Certificates name the node and not `127.0.0.1`, so the name
 //! that is expected is given. Unverified is a choice that someone has to make, and the settings' source says so.
 
+mod error;
+#[cfg(test)]
+mod tests;
+
 use std::error::Error;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use http::{HeaderValue, Request, StatusCode, Uri, header};
@@ -19,6 +23,8 @@ use kube::client::Body;
 use kube::{Client, Config};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+
+pub use error::ConfigzError;
 
 /// As much as is read of the answer, bytes. It is some 5 kB.
 const MAX_BODY: usize = 1 << 20;
@@ -59,121 +65,6 @@ pub(super) struct Told {
     pub(super) place: String,
 }
 
-/// Why the kubelet did not tell its settings.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigzError {
-    /// The address is none.
-    #[error("`{address}` is no address of a kubelet; expected one such as 127.0.0.1:10250")]
-    BadAddress {
-        /// The address.
-        address: String,
-    },
-    /// There is no token.
-    #[error("cannot read the token {}; is it a file with a service account's token?", path.display())]
-    NoToken {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-    /// There is nothing to verify the kubelet's certificate by.
-    #[error(
-        "no certificate in {}, so the kubelet's own cannot be verified; name the cluster's authority",
-        shown(files)
-    )]
-    NoAuthority {
-        /// The files that were looked into.
-        files: Vec<PathBuf>,
-    },
-    /// The certificate is not the kubelet's, as far as can be told.
-    #[error(
-        "the certificate of {place} is not to be trusted ({source}); name the authority that has signed it, and the \
-         name that it was signed for"
-    )]
-    Untrusted {
-        /// Where.
-        place: String,
-        /// What is wrong with it.
-        #[source]
-        source: Box<rustls::Error>,
-    },
-    /// Nobody answers.
-    #[error("cannot ask {place}; does the kubelet run, and is this its address?")]
-    Unreachable {
-        /// Where.
-        place: String,
-        /// Why.
-        #[source]
-        source: Box<dyn Error + Send + Sync>,
-    },
-    /// It did not answer in time.
-    #[error("{place} did not answer within {} s; see the kubelet's log", deadline.as_secs_f32())]
-    TimedOut {
-        /// Where.
-        place: String,
-        /// How long it was waited for.
-        deadline: Duration,
-    },
-    /// The kubelet does not know the token.
-    #[error("{place} does not accept the token (401); is it the one of this cluster, and not expired?")]
-    Unauthorized {
-        /// Where.
-        place: String,
-    },
-    /// The token's owner may not.
-    #[error(
-        "{place} does not allow it (403); give gpulet's account `get` on `nodes/configz`, which takes a kubelet of 1.33 \
-         or later, or let gpulet read the kubelet's files"
-    )]
-    Forbidden {
-        /// Where.
-        place: String,
-    },
-    /// It answered something else.
-    #[error("{place} answered with status {status}; is it a kubelet?")]
-    Answered {
-        /// Where.
-        place: String,
-        /// The status.
-        status: StatusCode,
-    },
-    /// The answer is larger than any such.
-    #[error("the answer of {place} is larger than {MAX_BODY} bytes; is it a kubelet?")]
-    TooLarge {
-        /// Where.
-        place: String,
-    },
-    /// The answer is no account of settings.
-    #[error("the answer of {place} is no account of a kubelet's settings; is it a kubelet?")]
-    Garbled {
-        /// Where.
-        place: String,
-        /// Why.
-        #[source]
-        source: serde_json::Error,
-    },
-}
-
-impl ConfigzError {
-    /// The stable word for this error.
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Self::BadAddress { .. } => "BadAddress",
-            Self::NoToken { .. } => "NoToken",
-            Self::NoAuthority { .. } => "NoAuthority",
-            Self::Untrusted { .. } => "Untrusted",
-            Self::Unreachable { .. } => "Unreachable",
-            Self::TimedOut { .. } => "TimedOut",
-            Self::Unauthorized { .. } => "Unauthorized",
-            Self::Forbidden { .. } => "Forbidden",
-            Self::Answered { .. } => "UnexpectedStatus",
-            Self::TooLarge { .. } => "TooLarge",
-            Self::Garbled { .. } => "Garbled",
-        }
-    }
-}
-
 impl Configz {
     /// Asks the kubelet.
     pub(super) async fn read(&self) -> Result<Told, ConfigzError> {
@@ -211,8 +102,13 @@ impl Configz {
     fn authorization(&self) -> Result<HeaderValue, ConfigzError> {
         let refused = |source| ConfigzError::NoToken { path: self.token_file.clone(), source };
         let token = std::fs::read_to_string(&self.token_file).map_err(refused)?;
-        let value = HeaderValue::try_from(format!("Bearer {}", token.trim()));
-        let mut value = value.map_err(|error| refused(io::Error::new(io::ErrorKind::InvalidData, error)))?;
+        let bad = |problem: &str| refused(io::Error::new(io::ErrorKind::InvalidData, problem));
+        let token = token.trim();
+        if token.is_empty() {
+            return Err(bad("it is empty"));
+        }
+        let value = HeaderValue::try_from(format!("Bearer {token}"));
+        let mut value = value.map_err(|_| bad("it is no token"))?;
         value.set_sensitive(true);
         Ok(value)
     }
@@ -222,7 +118,8 @@ impl Configz {
         let uri = Uri::builder().scheme("https").authority(self.address.as_str()).path_and_query("/");
         let mut config = Config::new(uri.build().map_err(bad)?);
         config.default_retry = false;
-        config.connect_timeout = Some(self.deadline);
+        // The deadline holds for all of it.
+        (config.connect_timeout, config.read_timeout, config.write_timeout) = (None, None, None);
         match &self.trust {
             Trust::Unverified => config.accept_invalid_certs = true,
             Trust::Verified { authorities, name } => {
@@ -259,9 +156,4 @@ fn unreachable_by(place: &str, error: impl Into<Box<dyn Error + Send + Sync>>) -
         cause = wrapped.map(|error| error as &(dyn Error + 'static)).or_else(|| error.source());
     }
     ConfigzError::Unreachable { place, source }
-}
-
-fn shown(files: &[impl AsRef<Path>]) -> String {
-    let names: Vec<String> = files.iter().map(|file| file.as_ref().display().to_string()).collect();
-    if names.is_empty() { "no file".to_owned() } else { names.join(" or ") }
 }
