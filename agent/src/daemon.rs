@@ -125,6 +125,8 @@ pub(crate) async fn run(
     announce: impl FnOnce(SocketAddr),
     until: impl Future<Output = ()>,
 ) -> Result<(), DaemonError> {
+    // Before anything speaks TLS; a second one in this process is the same.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let settings = source.read()?;
     let level = logging::start(&settings.log);
     let root = node::machine(&places.host_root, "run")?;
@@ -221,6 +223,10 @@ fn start_loops(shared: Shared, held: loops::serve::Held, shutdown: shutdown::Shu
     supervisor.keep(loops::kubelet::NAME, move || loops::kubelet::run(with.clone()));
     let with = shared.clone();
     supervisor.keep(loops::cluster::NAME, move || loops::cluster::run(with.clone()));
+    let with = shared.clone();
+    supervisor.keep(loops::publish::NAME, move || loops::publish::run(with.clone()));
+    let with = shared.clone();
+    supervisor.keep(loops::conditions::NAME, move || loops::conditions::run(with.clone()));
     supervisor.keep(loops::control::NAME, move || loops::control::run(shared.clone()));
     supervisor
 }

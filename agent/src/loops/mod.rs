@@ -1,9 +1,11 @@
 //! The daemon's loops, one file each, and what they share.
 
 pub(crate) mod cluster;
+pub(crate) mod conditions;
 pub(crate) mod control;
 pub(crate) mod kubelet;
 pub(crate) mod kubernetes;
+pub(crate) mod publish;
 pub(crate) mod sample;
 mod schedule;
 pub(crate) mod serve;
@@ -29,8 +31,16 @@ use crate::supervise::readiness::Readiness;
 use crate::supervise::shutdown::Shutdown;
 
 /// The names of all loops.
-pub(crate) const NAMES: [&str; 6] =
-    [cluster::NAME, control::NAME, kubelet::NAME, sample::NAME, serve::NAME, topology::NAME];
+pub(crate) const NAMES: [&str; 8] = [
+    cluster::NAME,
+    conditions::NAME,
+    control::NAME,
+    kubelet::NAME,
+    publish::NAME,
+    sample::NAME,
+    serve::NAME,
+    topology::NAME,
+];
 
 /// What the loops share.
 #[derive(Clone)]

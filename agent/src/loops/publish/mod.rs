@@ -1,0 +1,359 @@
+//! Publishes the NodeResourceTopology object: puts it together whenever something that it is made from changes, and does
+//! what [`Publisher`] decides, at the API server or with a file.
+//!
+//! A request that hangs holds up the next request and nothing else: each runs in a task of its own.
+
+mod inputs;
+mod store;
+
+use std::collections::BTreeSet;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use gpulet_cluster::api::{Api, Seen, Watch};
+use gpulet_inventory::word::Word;
+use gpulet_topology::nrt::Built;
+use gpulet_topology::nrt::object::Body;
+use gpulet_topology::nrt::observed::Observed;
+use gpulet_topology::nrt::publisher::{Command, Event, Publisher, State, Timing, Why, Write};
+use tokio::task::JoinSet;
+
+use self::inputs::Inputs;
+use self::store::{ObjectFile, Refusal, Store};
+use super::Shared;
+use super::kubernetes::{Access, OwnNode, Publication};
+use crate::config::node_name::NodeName;
+use crate::config::publish::Publish;
+use crate::supervise::LoopError;
+use crate::text_file::TextReader;
+
+/// The loop's name.
+pub(crate) const NAME: &str = "publish";
+
+/// How often this loop tells that it goes on.
+const TELL_EVERY: Duration = Duration::from_secs(10);
+
+/// Publishes until it is time to end.
+pub(crate) async fn run(shared: Shared) -> Result<(), LoopError> {
+    let mut access = shared.kubernetes.api.subscribe();
+    loop {
+        let store = match &*access.borrow_and_update() {
+            Access::Unknown => None,
+            Access::Api(api) => Some(Store::Api(api.clone())),
+            Access::None => file(&shared)?,
+        };
+        let publish = async {
+            match store {
+                Some(store) => Desk::new(shared.clone(), store).run().await,
+                None => wait(&shared).await,
+            }
+        };
+        tokio::select! {
+            () = publish => {}
+            changed = access.changed() => if changed.is_err() { return Ok(()) },
+            () = shared.shutdown.requested() => return Ok(()),
+        }
+    }
+}
+
+/// The file for the object; absent where it is to go to the API server only.
+fn file(shared: &Shared) -> Result<Option<Store>, LoopError> {
+    let settings = shared.settings.borrow();
+    if settings.kubernetes.publish == Publish::Always {
+        return Ok(None);
+    }
+    let name = settings.node_name.clone().or_else(NodeName::of_this_machine);
+    let name = name.map_or_else(|| "node".to_owned(), |name| name.to_string());
+    let path = shared.root.join(&settings.kubernetes.file)?;
+    Ok(Some(Store::File(Arc::new(ObjectFile { name, path, reader: TextReader::default() }))))
+}
+
+/// Nothing can be published.
+async fn wait(shared: &Shared) {
+    if matches!(*shared.kubernetes.api.borrow(), Access::None) {
+        shared.own.kubernetes.publication("NoAccess");
+    }
+    std::future::pending().await
+}
+
+/// One who publishes into one store.
+struct Desk {
+    shared: Shared,
+    store: Store,
+    inputs: Inputs,
+    publisher: Publisher,
+    /// The request that is under way.
+    request: JoinSet<Outcome>,
+    /// What the API server tells of the object by itself.
+    watch: Option<Watch<Option<Observed>>>,
+    unsettled: u64,
+    take_over: bool,
+    watch_was_in_trouble: bool,
+    /// Why the last request failed.
+    refusal: Option<Refusal>,
+    notes: BTreeSet<String>,
+    desired: Option<Arc<Body>>,
+}
+
+/// What came of a request.
+enum Outcome {
+    Looked(Result<Option<Observed>, Refusal>),
+    Wrote(Why, Result<(), Refusal>),
+}
+
+impl Desk {
+    fn new(shared: Shared, store: Store) -> Self {
+        let watch = match &store {
+            Store::Api(api) => Some(Api::nrt(api)),
+            Store::File(_) => None,
+        };
+        let seed = RandomState::new().hash_one(NAME);
+        let publisher = Publisher::new(Timing::default(), seed, Instant::now());
+        let unsettled = shared.kubernetes.kubelet.borrow().unsettled;
+        Self {
+            inputs: Inputs::new(&shared),
+            publisher,
+            request: JoinSet::new(),
+            watch,
+            unsettled,
+            take_over: false,
+            watch_was_in_trouble: false,
+            refusal: None,
+            notes: BTreeSet::new(),
+            desired: None,
+            shared,
+            store,
+        }
+    }
+
+    async fn run(mut self) {
+        let mut settings = self.shared.settings.clone();
+        settings.mark_changed();
+        loop {
+            self.tell();
+            self.shared.progress.made(NAME, Instant::now(), TELL_EVERY * 3);
+            let wake = self.publisher.next_wake();
+            tokio::select! {
+                () = self.inputs.changed() => self.rebuild(),
+                Some(outcome) = self.request.join_next() => match outcome {
+                    Ok(outcome) => self.answered(outcome),
+                    Err(error) => self.answered(Outcome::Looked(Err(store::broken(&error)))),
+                },
+                seen = seen(&mut self.watch) => self.noticed(seen),
+                changed = settings.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    self.take_over = settings.borrow_and_update().kubernetes.take_over;
+                    self.step(Event::TakeOver(self.take_over));
+                }
+                () = until(wake) => self.step(Event::Woken),
+                () = tokio::time::sleep(TELL_EVERY) => {}
+            }
+        }
+    }
+
+    /// Puts the object together anew.
+    fn rebuild(&mut self) {
+        let unsettled = self.shared.kubernetes.kubelet.borrow().unsettled;
+        if std::mem::replace(&mut self.unsettled, unsettled) != unsettled {
+            self.step(Event::KubeletUnsettled);
+        }
+        if self.waits_for().is_some() {
+            return;
+        }
+        let Some(built) = self.inputs.build() else { return };
+        self.note(&built);
+        let body = Arc::new(built.body);
+        if self.desired.as_ref() == Some(&body) {
+            self.shared.own.kubernetes.unchanged();
+            return;
+        }
+        self.desired = Some(Arc::clone(&body));
+        self.step(Event::Desired(body));
+    }
+
+    /// What has to be known first, in one word.
+    fn waits_for(&self) -> Option<Word> {
+        let kubernetes = &self.shared.kubernetes;
+        let is_api = matches!(self.store, Store::Api(_));
+        match &*kubernetes.node.borrow() {
+            OwnNode::Missing if is_api => return Some("NoNode"),
+            OwnNode::Unknown if is_api => return Some(State::Starting.reason()),
+            _ => {}
+        }
+        let asked = kubernetes.kubelet.borrow().asked;
+        let answered = kubernetes.allocation.borrow().is_some();
+        match (is_api, asked, answered) {
+            (_, _, true) | (false, true, false) => None,
+            (_, false, false) => Some(State::Starting.reason()),
+            (true, true, false) => Some("NoKubelet"),
+        }
+    }
+
+    fn step(&mut self, event: Event) {
+        for command in self.publisher.step(event, Instant::now()) {
+            match command {
+                Command::Read => {
+                    let store = self.store.clone();
+                    self.request.spawn(async move { Outcome::Looked(store.read().await) });
+                }
+                Command::Write(Write { body, force, why }) => {
+                    let (store, uid) = (self.store.clone(), self.node_uid());
+                    self.request
+                        .spawn(async move { Outcome::Wrote(why, store.write(body, uid, force).await) });
+                }
+                Command::Tell(state) => self.log(&state),
+            }
+        }
+    }
+
+    fn node_uid(&self) -> Option<String> {
+        match &*self.shared.kubernetes.node.borrow() {
+            OwnNode::Known(node) => Some(node.uid.clone()),
+            _ => None,
+        }
+    }
+
+    fn answered(&mut self, outcome: Outcome) {
+        let event = match outcome {
+            Outcome::Looked(Ok(found)) => Event::Looked(found),
+            Outcome::Wrote(why, Ok(())) => {
+                self.wrote(why);
+                Event::Written
+            }
+            Outcome::Looked(Err(refusal)) | Outcome::Wrote(_, Err(refusal)) => {
+                self.shared.own.kubernetes.not_written(refusal.reason);
+                tracing::debug!(
+                    reason = refusal.reason,
+                    error = refusal.message,
+                    "the object was not had or not taken"
+                );
+                let failure = refusal.failure;
+                self.refusal = Some(refusal);
+                Event::Failed(failure)
+            }
+        };
+        self.step(event);
+    }
+
+    fn wrote(&self, why: Why) {
+        let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.shared.own.kubernetes.wrote(why, at);
+        match why {
+            Why::Changed | Why::Refreshed => {
+                tracing::debug!(why = why.as_str(), "NodeResourceTopology written")
+            }
+            Why::Absent => tracing::info!(why = why.as_str(), "NodeResourceTopology written"),
+            Why::TakenOver => {
+                tracing::warn!("the NodeResourceTopology object was taken over from another publisher")
+            }
+            Why::Restored => {
+                tracing::warn!(
+                    "someone has changed or deleted the NodeResourceTopology object; it was restored"
+                );
+            }
+        }
+    }
+
+    /// The watch tells of the object, or that it cannot.
+    fn noticed(&mut self, seen: Seen<Option<Observed>>) {
+        let in_trouble = seen.trouble.is_some();
+        if std::mem::replace(&mut self.watch_was_in_trouble, in_trouble) && !in_trouble {
+            self.step(Event::ApiBack);
+        }
+        // Without a publisher's question there is nothing to compare with; in trouble, what was seen is old.
+        if let (Some(value), false) = (&seen.value, in_trouble) {
+            self.step(Event::Noticed((**value).clone()));
+        }
+    }
+
+    fn log(&self, state: &State) {
+        let message = self.message(state);
+        match state {
+            State::Starting => {}
+            State::Published => tracing::info!("the NodeResourceTopology object is up to date"),
+            State::OtherPublisher { .. } => {
+                tracing::warn!(reason = state.reason(), message, "not publishing")
+            }
+            State::Failing(_) => {
+                let error = self.refusal.as_ref().map(|refusal| refusal.message.as_str());
+                tracing::warn!(
+                    reason = state.reason(),
+                    error,
+                    message,
+                    "the NodeResourceTopology object is not published"
+                );
+            }
+        }
+    }
+
+    fn message(&self, state: &State) -> String {
+        match (state, &self.store, &self.refusal) {
+            (State::Failing(_), Store::File(_), Some(refusal)) => refusal.message.clone(),
+            _ => state.message(),
+        }
+    }
+
+    /// Tells the other loops and the metrics how it gets on.
+    fn tell(&self) {
+        let state = self.publisher.state();
+        let is_file = matches!(self.store, Store::File(_));
+        let reason = match (self.waits_for(), state) {
+            (Some(waits), State::Starting) => waits,
+            (_, State::Failing(_)) if is_file => "Unwritable",
+            _ => state.reason(),
+        };
+        let message = match reason {
+            "NoKubelet" => {
+                "the kubelet has not answered yet, so that nobody knows what Pods have; does it run, and is \
+                            kubelet.root its root directory?"
+                    .to_owned()
+            }
+            _ => self.message(state),
+        };
+        self.shared.own.kubernetes.publication(reason);
+        let publication = Some(Publication { reason, message });
+        self.shared.kubernetes.publication.send_if_modified(|known| {
+            let differs = *known != publication;
+            *known = publication;
+            differs
+        });
+    }
+
+    /// Tells what was left out, each once.
+    fn note(&mut self, built: &Built) {
+        self.shared.own.kubernetes.notes(built.notes.iter().map(|note| note.reason));
+        let mut notes = BTreeSet::new();
+        for note in &built.notes {
+            let key = format!("{} {}", note.reason.as_str(), note.subject);
+            if !self.notes.contains(&key) {
+                let (reason, subject) = (note.reason.as_str(), &note.subject);
+                tracing::warn!(
+                    reason,
+                    subject,
+                    message = note.message,
+                    remedy = note.remedy,
+                    "NodeResourceTopology note"
+                );
+            }
+            notes.insert(key);
+        }
+        self.notes = notes;
+    }
+}
+
+async fn seen(watch: &mut Option<Watch<Option<Observed>>>) -> Seen<Option<Observed>> {
+    match watch {
+        Some(watch) => watch.changed().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn until(wake: Option<Instant>) {
+    match wake {
+        Some(wake) => tokio::time::sleep_until(wake.into()).await,
+        None => std::future::pending().await,
+    }
+}
