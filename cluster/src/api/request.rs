@@ -2,6 +2,9 @@
 
 use serde_json::Value;
 
+/// What we call ourselves; the API server's audit log and its owners of fields show it.
+const USER_AGENT: &str = concat!("gpulet/", env!("CARGO_PKG_VERSION"));
+
 /// A resource of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Resource {
@@ -166,6 +169,7 @@ impl Request {
             .method(self.verb.method())
             .uri(path)
             .header(http::header::ACCEPT, "application/json")
+            .header(http::header::USER_AGENT, USER_AGENT)
             .header(http::header::CONTENT_TYPE, self.verb.content_type())
             .extension(Counted { verb: self.verb.name(), resource: self.resource.name() })
             .body(body)
