@@ -15,13 +15,17 @@ use crate::label;
 /// ```
 pub fn why(built: &Built) -> String {
     let mut text = String::new();
-    for account in &built.why {
-        let title = format!("{} {}", account.zone, label::name(&account.resource));
-        explain(&title, account, &mut text);
+    for of_zone in built.why.chunk_by(|one, next| one.zone == next.zone) {
+        for account in of_zone {
+            let title = format!("{} {}", account.zone, label::name(&account.resource));
+            explain(&title, account, &mut text);
+        }
+        text.push('\n');
     }
     for account in &built.unplaced {
         let title = format!("in no zone, {}", label::name(&account.resource));
         explain(&title, account, &mut text);
+        text.push('\n');
     }
     if built.why.is_empty() {
         text.push_str("No zone of type Node: no figures.\n\n");
@@ -35,6 +39,10 @@ pub fn why(built: &Built) -> String {
 fn explain(title: &str, account: &Account, text: &mut String) {
     let amount = |amount: u64| amount_of(&account.resource, amount);
     let _ = write!(text, "{title}: available {}", amount(account.available));
+    if account.capacity == 0 {
+        text.push_str(", there is none\n");
+        return;
+    }
     if account.available != account.allocatable {
         let _ = write!(text, " = {} allocatable", amount(account.allocatable));
         for share in &account.taken {
@@ -52,7 +60,6 @@ fn explain(title: &str, account: &Account, text: &mut String) {
     for (sign, amount, reason) in lines {
         let _ = writeln!(text, "  {sign} {amount:>widest$}  {reason}");
     }
-    text.push('\n');
 }
 
 fn whose(share: &Share) -> String {
