@@ -12,10 +12,12 @@
 //! - [`snapshot`]: everything known about the node, in parts with an age each
 //! - [`dra`]: devices that drivers publish for claims, as the API tells it
 //! - [`kubelet`], [`pod`]: the node's Pods and what they were given, as kubelet and API tell it
+//! - [`holders`]: who holds which GPU, and what was given to whom
 //! - [`record`]: what the driver said, to be written and read back; [`word`]: its vocabulary
 
 pub mod dra;
 pub mod gpu;
+pub mod holders;
 pub mod host;
 pub mod kubelet;
 pub mod link;
