@@ -48,7 +48,7 @@ impl Kubelet {
 
     /// Whether there is a sign of a kubelet on this node at all.
     pub(crate) fn is_here(&self) -> bool {
-        self.directory.exists() || self.service.socket().exists()
+        self.directory.join("pod-resources").exists() || self.service.socket().exists()
     }
 
     /// Who has what. Takes no longer than some seconds.
