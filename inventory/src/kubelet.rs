@@ -12,14 +12,14 @@ use crate::numa::CpuSet;
 pub struct NodeAllocation {
     /// What may be given to Pods in all (`GetAllocatableResources`).
     pub allocatable: Allocatable,
-    /// What each Pod has (`List`), as the kubelet orders them.
+    /// What each Pod has (`List`), by namespace and name.
     pub pods: Vec<PodAllocation>,
 }
 
 /// What the kubelet may give to Pods, what they have already included.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allocatable {
-    /// Devices that their plugin calls healthy; each once.
+    /// Devices that their plugin calls healthy; each once, by resource and id.
     pub devices: Vec<KubeletDevice>,
     /// CPUs that can be given away exclusively; empty where the CPU manager's policy is `none`.
     pub cpus: CpuSet,
@@ -66,7 +66,7 @@ pub struct PodAllocation {
 pub struct ContainerAllocation {
     /// The container's name.
     pub name: String,
-    /// Devices of plugins; each once.
+    /// Devices of plugins; each once, by resource and id.
     pub devices: Vec<KubeletDevice>,
     /// CPUs that it has exclusively.
     pub cpus: CpuSet,

@@ -38,8 +38,8 @@ pub enum ConfigzError {
     },
     /// The certificate is not the kubelet's, as far as can be told.
     #[error(
-        "the certificate of {place} is not to be trusted ({source}); name the authority that has signed it, and the \
-         name that it was signed for"
+        "the certificate of {place} is not to be trusted; name the authority that has signed it, and the name that it \
+         was signed for"
     )]
     Untrusted {
         /// Where.

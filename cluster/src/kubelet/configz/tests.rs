@@ -1,3 +1,4 @@
+use std::error::Error;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -225,7 +226,7 @@ async fn where_neither_tells_both_reasons_are_told() {
         let configz = kubelet.verified(&["kubelet.crt"], NAME);
         let error = settings(Err("the kubelet is part of k3s"), Some(&configz), None).await.unwrap_err();
         assert_eq!(error.reason(), "SettingsUnknown");
-        let text = error.to_string();
+        let text = format!("{error}: {}", error.source().unwrap());
         assert!(text.contains("part of k3s") && text.contains(word), "{text}");
     }
 }

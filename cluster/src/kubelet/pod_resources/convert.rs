@@ -1,6 +1,8 @@
 //! From the kubelet's messages to the vocabulary.
 //!
-//! Nothing of what a kubelet or a device plugin says is trusted: numbers that no machine has are left out and told.
+//! Nothing of what a kubelet or a device plugin says is trusted: numbers that no machine has are left out and told. The
+//! kubelet tells most things in an order that differs from one time to the next; here they are put in order, so that two
+//! answers are equal when they say the same.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +52,9 @@ pub(super) fn node(
         cpus: cpus(&allocatable.cpu_ids, "allocatable", &mut oddities),
         memory: memory(allocatable.memory),
     };
-    let pods = listed.pod_resources.into_iter().map(|pod| self::pod(pod, &mut oddities)).collect();
+    let mut pods: Vec<PodAllocation> =
+        listed.pod_resources.into_iter().map(|pod| self::pod(pod, &mut oddities)).collect();
+    pods.sort_by(|one, other| (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name)));
     Answer { allocation: NodeAllocation { allocatable, pods }, oddities: oddities.0 }
 }
 
@@ -67,7 +71,7 @@ fn pod(pod: v1::PodResources, oddities: &mut Oddities) -> PodAllocation {
             devices: devices(of.devices),
             cpus: cpus(&of.cpu_ids, &place, oddities),
             memory: memory(of.memory),
-            claims: of.dynamic_resources.into_iter().flat_map(claims).collect(),
+            claims: claims(of.dynamic_resources),
             name: of.name,
         }
     };
@@ -75,25 +79,18 @@ fn pod(pod: v1::PodResources, oddities: &mut Oddities) -> PodAllocation {
     PodAllocation { namespace, name, containers }
 }
 
-/// Each device once, where it was first named. A device of several NUMA nodes comes once for each of them.
+/// Each device once. A device of several NUMA nodes comes once for each of them.
 fn devices(listed: Vec<v1::ContainerDevices>) -> Vec<KubeletDevice> {
-    let mut known: BTreeMap<(String, String), usize> = BTreeMap::new();
-    let mut devices: Vec<KubeletDevice> = Vec::new();
+    let mut devices: BTreeMap<(String, String), Option<Vec<i64>>> = BTreeMap::new();
     for entry in listed {
         let nodes = nodes(entry.topology);
         for id in entry.device_ids {
-            let at = *known.entry((entry.resource_name.clone(), id.clone())).or_insert(devices.len());
-            match devices.get_mut(at) {
-                Some(device) => device.numa_nodes = joined(device.numa_nodes.take(), nodes.clone()),
-                None => devices.push(KubeletDevice {
-                    resource: entry.resource_name.clone(),
-                    id,
-                    numa_nodes: nodes.clone(),
-                }),
-            }
+            let known = devices.entry((entry.resource_name.clone(), id)).or_default();
+            *known = joined(known.take(), nodes.clone());
         }
     }
-    devices
+    let device = |((resource, id), numa_nodes)| KubeletDevice { resource, id, numa_nodes };
+    devices.into_iter().map(device).collect()
 }
 
 /// The nodes that a topology names, ascending. A topology without nodes tells as little as none.
@@ -131,10 +128,25 @@ fn memory(blocks: Vec<v1::ContainerMemory>) -> Vec<MemoryBlock> {
         bytes: of.size,
         numa_nodes: nodes(of.topology).unwrap_or_default(),
     };
-    blocks.into_iter().map(block).collect()
+    let mut blocks: Vec<MemoryBlock> = blocks.into_iter().map(block).collect();
+    blocks.sort_by(|one, other| {
+        (&one.kind, &one.numa_nodes, one.bytes).cmp(&(&other.kind, &other.numa_nodes, other.bytes))
+    });
+    blocks
 }
 
-fn claims(of: v1::DynamicResource) -> impl Iterator<Item = ClaimedDevice> {
+fn claims(of: Vec<v1::DynamicResource>) -> Vec<ClaimedDevice> {
+    let mut claims: Vec<ClaimedDevice> = of.into_iter().flat_map(claim).collect();
+    claims.sort_by(|one, other| {
+        let claim = (&one.claim_namespace, &one.claim).cmp(&(&other.claim_namespace, &other.claim));
+        let device =
+            || (&one.driver, &one.pool, &one.device).cmp(&(&other.driver, &other.pool, &other.device));
+        claim.then_with(device).then_with(|| one.share_id.cmp(&other.share_id))
+    });
+    claims
+}
+
+fn claim(of: v1::DynamicResource) -> impl Iterator<Item = ClaimedDevice> {
     let v1::DynamicResource { claim_name, claim_namespace, claim_resources } = of;
     claim_resources.into_iter().map(move |device| ClaimedDevice {
         claim_namespace: claim_namespace.clone(),

@@ -8,7 +8,9 @@ mod quantity;
 #[cfg(test)]
 mod tests;
 
-use gpulet_inventory::kubelet::{KubeletFiles, KubeletSettings};
+use std::error::Error;
+
+use gpulet_inventory::kubelet::{KubeletFile, KubeletFiles, KubeletSettings};
 use serde_json::Value;
 
 use super::configz::{Configz, ConfigzError};
@@ -37,7 +39,7 @@ pub enum SettingsError {
     #[error(transparent)]
     Flag(#[from] FlagError),
     /// A field cannot be understood.
-    #[error("in {place}: {source}")]
+    #[error("the kubelet's settings in {place} cannot be understood")]
     Field {
         /// Where it was found.
         place: String,
@@ -97,7 +99,7 @@ pub async fn settings(
 ) -> Result<KubeletSettings, SettingsError> {
     let files = match files.map(|files| of_files(files, memory_bytes)) {
         Ok(Ok(settings)) => return Ok(settings),
-        Ok(Err(error)) => error.to_string(),
+        Ok(Err(error)) => chain(&error),
         Err(why) => why.to_owned(),
     };
     let Some(configz) = configz else { return Err(SettingsError::FilesOnly { files }) };
@@ -113,7 +115,7 @@ pub async fn settings(
 /// # Errors
 /// A file, flag or field that a kubelet could not use either.
 pub fn of_files(files: &KubeletFiles, memory_bytes: Option<u64>) -> Result<KubeletSettings, SettingsError> {
-    let parse = |file: &gpulet_inventory::kubelet::KubeletFile| {
+    let parse = |file: &KubeletFile| {
         Document::parse(&file.bytes).map_err(|source| SettingsError::File { path: file.path.clone(), source })
     };
     let mut document = Document::default();
@@ -153,6 +155,16 @@ pub fn of_configz(
         Ok(settings) => Ok(KubeletSettings { source: place.to_owned(), ..settings }),
         Err(source) => Err(SettingsError::Field { place: place.to_owned(), source }),
     }
+}
+
+/// An error with all of its causes.
+fn chain(error: &dyn Error) -> String {
+    let (mut text, mut cause) = (error.to_string(), error.source());
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
 }
 
 /// `/var/lib/kubelet/config.yaml, 2 drop-ins and 1 flag`.

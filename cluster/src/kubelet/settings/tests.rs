@@ -1,7 +1,7 @@
 use gpulet_inventory::kubelet::{KubeletFile, KubeletFiles, KubeletSettings};
 use proptest::prelude::*;
 
-use super::{SettingsError, of_configz, of_files, settings};
+use super::{SettingsError, chain, of_configz, of_files, settings};
 
 const GIB: u64 = 1 << 30;
 const HEAD: &str = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
@@ -175,7 +175,7 @@ fn a_part_of_memory_needs_the_whole() {
     let files = files(Some("evictionHard: {memory.available: 5%}"), &[], &[]);
     let error = of_files(&files, None).unwrap_err();
     assert_eq!(error.reason(), "MemoryUnknown");
-    assert!(error.to_string().contains("/proc/meminfo"), "{error}");
+    assert!(chain(&error).contains("/proc/meminfo"), "{error}");
 }
 
 #[test]
@@ -256,7 +256,7 @@ fn a_malformed_file_is_told_with_its_path() {
         ] {
             let error = of_files(&files, None).unwrap_err();
             assert_eq!(error.reason(), "MalformedFile");
-            let text = error.to_string();
+            let text = chain(&error);
             assert!(text.contains("/etc/broken.conf") && text.contains(word), "{text}");
         }
     }
@@ -288,7 +288,7 @@ fn a_malformed_field_is_told_with_its_value() {
     ] {
         let error = refused(Some(body), &[], &[]);
         assert_eq!(error.reason(), "MalformedField", "{body}");
-        let text = error.to_string();
+        let text = chain(&error);
         assert!(text.contains(words) && text.contains("/etc/kubelet.yaml"), "{text}");
     }
 }
@@ -304,7 +304,7 @@ fn a_malformed_flag_is_told_with_its_value() {
     ] {
         let error = refused(None, &[], &[flag]);
         assert_eq!(error.reason(), "MalformedFlag");
-        let text = error.to_string();
+        let text = chain(&error);
         assert!(text.contains(flag) && text.contains(words), "{text}");
     }
     assert_eq!(refused(None, &[], &["--kube-reserved=cpu=half"]).reason(), "MalformedField");

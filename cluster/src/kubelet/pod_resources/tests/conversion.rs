@@ -144,9 +144,9 @@ fn memory_may_lie_on_several_nodes_together() {
     assert_eq!(
         found.memory,
         [
-            expected("memory", 3 << 30, vec![0, 1]),
             expected("hugepages-2Mi", u64::MAX, vec![1]),
             expected("memory", 7, vec![]),
+            expected("memory", 3 << 30, vec![0, 1]),
         ]
     );
 }
@@ -203,12 +203,41 @@ fn devices_by_claims() {
 }
 
 #[test]
-fn pods_stay_in_the_kubelets_order() {
-    let pod = |name: &str| v1::PodResources { name: name.to_owned(), ..Default::default() };
-    let listed = v1::ListPodResourcesResponse { pod_resources: vec![pod("b"), pod("a"), pod("b")] };
-    let answer = convert::node(v1::AllocatableResourcesResponse::default(), listed);
-    let names: Vec<&str> = answer.allocation.pods.iter().map(|pod| pod.name.as_str()).collect();
-    assert_eq!(names, ["b", "a", "b"]);
+fn the_same_in_another_order_is_the_same() {
+    let block = |kind: &str, node| v1::ContainerMemory {
+        memory_type: kind.to_owned(),
+        size: 1,
+        topology: on(&[node]),
+    };
+    let claimed = |device: &str| v1::ClaimResource { device_name: device.to_owned(), ..Default::default() };
+    let claim = |name: &str, devices: [&str; 2]| v1::DynamicResource {
+        claim_name: name.to_owned(),
+        claim_resources: devices.map(claimed).to_vec(),
+        ..Default::default()
+    };
+    let container = v1::ContainerResources {
+        devices: vec![devices("b/nic", &["1", "0"], None), devices("a/gpu", &["1"], on(&[1, 0]))],
+        memory: vec![block("memory", 1), block("hugepages-2Mi", 0), block("memory", 0)],
+        dynamic_resources: vec![claim("b", ["1", "0"]), claim("a", ["0", "1"])],
+        ..Default::default()
+    };
+    let mut other = container.clone();
+    other.devices.reverse();
+    other.memory.reverse();
+    other.dynamic_resources.reverse();
+    let pod = |namespace: &str, name: &str, container: &v1::ContainerResources| v1::PodResources {
+        name: name.to_owned(),
+        namespace: namespace.to_owned(),
+        containers: vec![container.clone()],
+    };
+    let answer = |container, names: [(&str, &str); 3]| {
+        let pods = names.map(|(namespace, name)| pod(namespace, name, container));
+        convert::node(Default::default(), v1::ListPodResourcesResponse { pod_resources: pods.to_vec() })
+    };
+    let one = answer(&container, [("b", "a"), ("a", "b"), ("a", "a")]);
+    assert_eq!(one, answer(&other, [("a", "a"), ("b", "a"), ("a", "b")]));
+    let names: Vec<&str> = one.allocation.pods.iter().map(|pod| pod.namespace.as_str()).collect();
+    assert_eq!(names, ["a", "a", "b"]);
 }
 
 #[test]
