@@ -21,11 +21,6 @@ use super::pace::Limits;
 use super::request::Request;
 use super::traffic::Traffic;
 
-/// A connection that has been silent for this long is asked for a sign of life.
-const SILENT: Duration = Duration::from_secs(30);
-/// It is given up when there is none within this.
-const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
-
 /// What a watch gives.
 pub(crate) type Events<O> = BoxStream<'static, Result<WatchEvent<O>, kube::Error>>;
 
@@ -188,7 +183,10 @@ async fn connect(
 ) -> Result<Current, ApiError> {
     let Found { place, config } = access.find().await?;
     let meter = MeterLayer { traffic: Arc::clone(traffic), answer: limits.answer };
-    match client(&config, meter, limits) {
+    let limits = limits.clone();
+    // On another thread: credentials may come from a program that takes its time.
+    let made = tokio::task::spawn_blocking(move || client(&config, meter, &limits)).await;
+    match made.map_err(BoxError::from).flatten() {
         Ok(client) => Ok(Current { client, place: place.into(), number, made: Instant::now() }),
         Err(source) => Err(ApiError::Credentials { place, source }),
     }
@@ -201,10 +199,10 @@ fn client(config: &Config, meter: MeterLayer, limits: &Limits) -> Result<Client,
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     tcp.set_connect_timeout(Some(limits.connect));
-    tcp.set_keepalive(Some(SILENT));
-    tcp.set_keepalive_interval(Some(SIGN_OF_LIFE / 3));
+    tcp.set_keepalive(Some(limits.silent));
+    tcp.set_keepalive_interval(Some(limits.sign_of_life / 3));
     tcp.set_keepalive_retries(Some(3));
-    tcp.set_tcp_user_timeout(Some(SILENT + SIGN_OF_LIFE));
+    tcp.set_tcp_user_timeout(Some(limits.silent + limits.sign_of_life));
     let mut https =
         HttpsConnectorBuilder::new().with_tls_config(config.rustls_client_config()?).https_or_http();
     if let Some(name) = &config.tls_server_name {
@@ -213,8 +211,8 @@ fn client(config: &Config, meter: MeterLayer, limits: &Limits) -> Result<Client,
     let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
         .timer(TokioTimer::new())
         .pool_timer(TokioTimer::new())
-        .http2_keep_alive_interval(SILENT)
-        .http2_keep_alive_timeout(SIGN_OF_LIFE)
+        .http2_keep_alive_interval(limits.silent)
+        .http2_keep_alive_timeout(limits.sign_of_life)
         .build::<_, Body>(https.enable_all_versions().wrap_connector(tcp));
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())

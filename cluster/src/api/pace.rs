@@ -21,6 +21,10 @@ pub struct Limits {
     /// Shortest time for which one watch is asked; the longest is twice that. They end by themselves so that connections
     /// are spread over servers again.
     pub watch: Duration,
+    /// A connection that has been silent for this long is asked for a sign of life.
+    pub silent: Duration,
+    /// It is given up when there is none within this.
+    pub sign_of_life: Duration,
     /// Waits after failures.
     pub retry: Pace,
     /// Waits for a kind of object that the server does not have.
@@ -40,6 +44,8 @@ impl Default for Limits {
             call: seconds(15),
             list: seconds(30),
             watch: seconds(300),
+            silent: seconds(30),
+            sign_of_life: seconds(15),
             retry: Pace { first: seconds(1), longest: seconds(30) },
             absent: Pace { first: seconds(5), longest: seconds(300) },
             rare: Pace { first: seconds(600), longest: seconds(3600) },

@@ -175,6 +175,7 @@ pub(crate) fn limits() -> Limits {
         absent: pace,
         rare: pace,
         renew: Duration::ZERO,
+        ..Limits::default()
     }
 }
 

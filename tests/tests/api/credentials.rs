@@ -59,3 +59,17 @@ async fn what_is_not_granted_is_named() {
     .await;
     assert!(refused.contains("writes only the NodeResourceTopology of that name"), "{refused}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs etcd and kube-apiserver"]
+async fn a_server_that_is_not_the_one_is_not_spoken_to() {
+    let plane = cluster(&[]);
+    let mounted = Mounted::new(&plane, &plane.token("gpulet", "gpulet", Bound::Node("a")));
+    let other = rcgen::generate_simple_self_signed(vec!["another".to_owned()]).unwrap();
+    std::fs::write(mounted.directory.path().join("ca.crt"), other.cert.pem()).unwrap();
+    let api = Api::connect(mounted.access(), "a", limits()).await.unwrap();
+    let error = api.get_nrt().await.unwrap_err();
+    assert_eq!(error.reason(), "Unreachable");
+    assert!(error.to_string().contains("certificate"), "{error}");
+    assert!(plane.requests().iter().all(|request| request.user != crate::support::AGENT));
+}

@@ -27,12 +27,7 @@ async fn only_what_is_ours_is_asked_for_over_one_connection() {
     until(&mut slices, "slices", |seen| seen.value.as_deref()?.is_empty().then_some(())).await;
     until(&mut nrt, "topology", |seen| seen.value.as_deref()?.is_none().then_some(())).await;
     until(&mut nrt, "no trouble", |seen| seen.trouble.is_none().then_some(())).await;
-    eventually("all four are watched", async || {
-        let watched = ["nodes", "pods", "resourceslices", "noderesourcetopologies"];
-        let traffic = api.traffic();
-        watched.iter().all(|resource| traffic.requests("watch", resource) == 1).then_some(()).ok_or("not yet")
-    })
-    .await;
+    all_are_watched(&api).await;
     assert_eq!(connections(plane.port()) - before, 1, "HTTP/2: all four watches share it");
 
     plane.create_pod("default", "theirs-too", "b", "default");
@@ -53,12 +48,45 @@ async fn only_what_is_ours_is_asked_for_over_one_connection() {
     .await;
     assert_eq!((devices[0].uuid.as_deref(), devices[0].numa_node), (Some("GPU-1"), Some(1)));
 
+    asked_for_its_own(&plane, AGENT);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs etcd and kube-apiserver"]
+async fn the_kubelets_credentials_are_enough_to_watch() {
+    let plane = cluster(&[]);
+    plane.create_pod("default", "ours", "a", "default");
+    plane.create_pod("default", "theirs", "b", "default");
+    publish_slice(&plane);
+    let (api, _root) = as_kubelet(&plane).await;
+    let (mut node, mut pods, mut slices, mut nrt) =
+        (api.node(), api.pods(), api.resource_slices(), api.nrt());
+    until(&mut node, "the Node", |seen| seen.value.as_deref()?.is_some().then_some(())).await;
+    until(&mut pods, "Pods", |seen| (seen.value.as_deref()?.len() == 1).then_some(())).await;
+    until(&mut slices, "slices", |seen| (seen.value.as_deref()?.len() == 1).then_some(())).await;
+    until(&mut nrt, "topology", |seen| seen.value.as_deref()?.is_none().then_some(())).await;
+    all_are_watched(&api).await;
+    asked_for_its_own(&plane, "system:node:a");
+}
+
+async fn all_are_watched(api: &Api) {
+    eventually("all four are watched", async || {
+        let watched = ["nodes", "pods", "resourceslices", "noderesourcetopologies"];
+        let traffic = api.traffic();
+        watched.iter().all(|resource| traffic.requests("watch", resource) == 1).then_some(()).ok_or("not yet")
+    })
+    .await;
+}
+
+/// What they asked for is their own, and each kind was listed once and watched once.
+fn asked_for_its_own(plane: &ControlPlane, user: &str) {
     let requests = plane.requests();
-    let ours: Vec<_> = requests.iter().filter(|request| request.user == AGENT).collect();
-    assert_eq!(ours.len(), 8, "each listed once and watched once: {ours:#?}");
-    for request in ours {
+    let theirs: Vec<_> = requests.iter().filter(|request| request.user == user).collect();
+    assert_eq!(theirs.len(), 8, "{theirs:#?}");
+    for request in theirs {
         let own = ["fieldSelector=metadata.name%3Da", "fieldSelector=spec.nodeName%3Da"];
         assert!(own.iter().any(|selector| request.uri.contains(selector)), "{request:?}");
+        assert!(request.user_agent.starts_with("gpulet/"), "{request:?}");
         assert!(["list", "watch"].contains(&request.verb.as_str()) && request.code == 200, "{request:?}");
     }
 }

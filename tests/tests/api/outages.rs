@@ -1,6 +1,16 @@
 //! The API server goes away and comes back.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use gpulet_cluster::api::{Access, Api, Limits};
+use gpulet_tests::Bound;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
 use crate::support::{AGENT, as_agent, body, cluster, counts, eventually, until};
+use crate::support::{Mounted, limits};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs etcd and kube-apiserver"]
@@ -21,7 +31,7 @@ async fn what_was_seen_stands_and_what_was_missed_comes() {
     let error = api.apply_nrt(&body(3), None, false).await.unwrap_err();
     assert_eq!(error.reason(), "Unreachable", "{error}");
     // Long enough for waits to reach their longest.
-    tokio::time::sleep(std::time::Duration::from_secs(10)).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
     let tries = api.traffic().counts();
     let failed: u64 =
         tries.iter().filter(|(kind, _)| kind.code.is_none()).map(|(_, count)| count.requests).sum();
@@ -48,4 +58,68 @@ async fn what_was_seen_stands_and_what_was_missed_comes() {
         let more = lists(&after) - lists(&requests_before);
         assert!(more <= 2, "{resource} were listed {more} times more");
     }
+}
+
+/// A way to the API server on which everything vanishes, and no end is told, while `hole` is set.
+async fn leaky_way(to: u16, hole: Arc<AtomicBool>) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        loop {
+            let (near, _) = listener.accept().await.unwrap();
+            let far = TcpStream::connect(("127.0.0.1", to)).await.unwrap();
+            let ((near_in, near_out), (far_in, far_out)) = (near.into_split(), far.into_split());
+            tokio::spawn(leak(near_in, far_out, Arc::clone(&hole)));
+            tokio::spawn(leak(far_in, near_out, Arc::clone(&hole)));
+        }
+    });
+    port
+}
+
+async fn leak(
+    mut from: tokio::net::tcp::OwnedReadHalf,
+    mut to: tokio::net::tcp::OwnedWriteHalf,
+    hole: Arc<AtomicBool>,
+) {
+    let mut bytes = vec![0; 16 << 10];
+    while let Ok(count @ 1..) = from.read(&mut bytes).await {
+        if hole.load(Ordering::SeqCst) {
+            // Once something is lost, the rest of this connection makes no sense any more.
+            std::future::pending::<()>().await;
+        }
+        if to.write_all(&bytes[..count]).await.is_err() {
+            return;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs etcd and kube-apiserver"]
+async fn a_network_that_swallows_everything_is_noticed() {
+    let plane = cluster(&[]);
+    let hole = Arc::new(AtomicBool::new(false));
+    let port = leaky_way(plane.port(), Arc::clone(&hole)).await;
+    let mounted = Mounted::new(&plane, &plane.token("gpulet", "gpulet", Bound::Node("a")));
+    let mut access: Access = mounted.access();
+    access.service_account.port = Some(port.to_string());
+    let (silent, sign_of_life) = (Duration::from_millis(500), Duration::from_millis(1500));
+    let limits = Limits { silent, sign_of_life, connect: sign_of_life, answer: sign_of_life, ..limits() };
+    let api = Api::connect(access, "a", limits).await.unwrap();
+    let mut pods = api.pods();
+    until(&mut pods, "Pods", |seen| (seen.trouble.is_none() && seen.value.is_some()).then_some(())).await;
+    eventually("watched", async || {
+        (api.traffic().requests("watch", "pods") == 1).then_some(()).ok_or("not yet")
+    })
+    .await;
+    hole.store(true, Ordering::SeqCst);
+    // The watch itself would last for minutes.
+    let trouble = until(&mut pods, "trouble", |seen| seen.trouble.clone()).await;
+    assert!(["Unreachable", "TimedOut"].contains(&trouble.reason()), "{trouble}");
+    hole.store(false, Ordering::SeqCst);
+    plane.create_pod("default", "after", "a", "default");
+    until(&mut pods, "what was missed", |seen| {
+        (seen.trouble.is_none() && seen.value.as_deref()?.first()?.name == "after").then_some(())
+    })
+    .await;
+    assert_eq!(api.traffic().requests("list", "pods"), 1, "the watch goes on from where it was");
 }
