@@ -167,6 +167,9 @@ pub struct Hold {
     pub instance: Option<(u32, u32)>,
     /// Name.
     pub name: String,
+    /// Its cgroup, such as `/kubepods/pod…/…`; `None` for a service of its program's name, or where it lies already.
+    #[serde(default)]
+    pub cgroup: Option<String>,
 }
 
 /// A scripted load.

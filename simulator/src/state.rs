@@ -285,6 +285,10 @@ pub struct ProcessState {
     pub instance: Option<(u32, u32)>,
     /// Name for `nvmlSystemGetProcessName`.
     pub name: String,
+    /// Its cgroup, as `/proc/PID/cgroup` has it.
+    pub cgroup: String,
+    /// When it started, clock ticks (1/100 s) since boot.
+    pub start_ticks: u64,
 }
 
 /// Kind of a context.

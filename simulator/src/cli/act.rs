@@ -30,6 +30,9 @@ pub(super) struct Hold {
     /// Name that the driver gives it
     #[arg(long, default_value = "python3")]
     name: String,
+    /// Its cgroup, such as /kubepods/podUID/ID; without it a service of its program's name
+    #[arg(long, value_name = "PATH")]
+    cgroup: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -52,6 +55,7 @@ impl Hold {
             memory_bytes: self.memory,
             instance: self.instance,
             name: self.name,
+            cgroup: self.cgroup,
         })
     }
 }

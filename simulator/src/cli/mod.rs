@@ -1,6 +1,7 @@
 //! The command line of `gpulet-sim`.
 
 mod act;
+mod device_plugin;
 mod exec;
 mod fault;
 mod load;
@@ -59,6 +60,8 @@ enum Command {
     Clock(act::Clock),
     /// Shows the hardware's truth
     State(show::State),
+    /// Offers a node's GPUs to a kubelet, a real one, until it is stopped
+    DevicePlugin(device_plugin::DevicePlugin),
 }
 
 /// Why the program ends without success, and its exit code.
@@ -91,6 +94,7 @@ pub(crate) fn run(cli: Cli) -> Outcome {
         Command::Release(release) => act::send(dir, release.command()),
         Command::Set(set) => act::send(dir, set.command()),
         Command::Clock(clock) => act::send(dir, clock.command()),
+        Command::DevicePlugin(plugin) => device_plugin::run(&plugin, dir),
         Command::State(state) => show::run(&state, &mut client(dir)?),
     }
 }

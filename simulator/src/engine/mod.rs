@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use self::noise::{Channel, Noise};
 use self::physics::{Body, TICK_SECONDS, TICK_US, whole};
+pub(crate) use self::processes::program;
 use self::traffic::Wiring;
 use crate::command::{Load, Refusal};
 use crate::node::Node;

@@ -10,6 +10,9 @@ const CONTEXT_BYTES: u64 = 4 << 20;
 /// What a process must have at least.
 const LEAST_BYTES: u64 = 256 << 20;
 
+/// For how long the machine has been up when its simulation begins, clock ticks: a minute.
+const BOOTED_TICKS: u64 = 6000;
+
 /// `NVML_COMPUTEMODE_*`.
 const EXCLUSIVE_THREAD: u32 = 1;
 const PROHIBITED: u32 = 2;
@@ -20,9 +23,10 @@ impl Engine {
     pub(super) fn load(&mut self, gpu: Option<u32>, load: Load) -> Result<(), Refusal> {
         load.check()?;
         self.with_driver()?;
+        let started = self.start_ticks();
         let mut ready = Vec::new();
         for index in gpu.map_or_else(|| self.gpu_numbers(), |gpu| gpu..gpu.saturating_add(1)) {
-            match (gpu, loaded(index, self.present(index), load)) {
+            match (gpu, loaded(index, started, self.present(index), load)) {
                 (_, Ok(state)) => ready.push((index, state)),
                 // What cannot take part when all are meant is left as it is.
                 (
@@ -75,6 +79,18 @@ impl Engine {
         if wanted > free {
             return Err(Refusal::OutOfMemory { gpu, wanted, free });
         }
+        let started = self.start_ticks();
+        // One that holds another GPU already is the same process.
+        let other = self.state.gpus.iter().flat_map(|gpu| &gpu.processes).find(|p| p.pid == hold.pid);
+        let start_ticks = other.map_or(started, |other| other.start_ticks);
+        let cgroup = match (hold.cgroup, other) {
+            (Some(cgroup), _) => cgroup,
+            (None, Some(other)) => other.cgroup.clone(),
+            (None, None) => service(&hold.name),
+        };
+        let same = self.state.gpus.iter_mut().flat_map(|gpu| &mut gpu.processes);
+        same.filter(|p| p.pid == hold.pid).for_each(|p| p.cgroup.clone_from(&cgroup));
+        let state = self.present(gpu)?;
         state.processes.push(ProcessState {
             pid: hold.pid,
             kind: hold.kind,
@@ -82,9 +98,16 @@ impl Engine {
             utilization: [0; 4],
             instance: hold.instance,
             name: hold.name,
+            cgroup,
+            start_ticks,
         });
         recount(state);
         Ok(())
+    }
+
+    /// What a process that starts now has in its `stat`.
+    fn start_ticks(&self) -> u64 {
+        BOOTED_TICKS.saturating_add(self.ticks.saturating_mul(10))
     }
 
     /// A process lets go of one GPU, or of all. A scripted load whose process goes has ended.
@@ -120,7 +143,12 @@ impl Engine {
 }
 
 /// A GPU with `load` in place of the scripted one before.
-fn loaded(gpu: u32, state: Result<&mut GpuState, Refusal>, load: Load) -> Result<GpuState, Refusal> {
+fn loaded(
+    gpu: u32,
+    start_ticks: u64,
+    state: Result<&mut GpuState, Refusal>,
+    load: Load,
+) -> Result<GpuState, Refusal> {
     let pid = SCRIPTED_PID.saturating_add(gpu);
     let mut state = state?.clone();
     state.processes.retain(|process| process.pid != pid);
@@ -143,9 +171,22 @@ fn loaded(gpu: u32, state: Result<&mut GpuState, Refusal>, load: Load) -> Result
         utilization: [0; 4],
         instance,
         name: load.program().to_owned(),
+        cgroup: service(load.program()),
+        start_ticks,
     });
     recount(&mut state);
     Ok(state)
+}
+
+/// The cgroup of a service that is this program.
+fn service(name: &str) -> String {
+    format!("/system.slice/{}.service", program(name))
+}
+
+/// The program's own name, without path and arguments.
+pub(crate) fn program(name: &str) -> &str {
+    let program = name.split_whitespace().next().unwrap_or("unknown");
+    program.rsplit('/').next().unwrap_or(program)
 }
 
 /// Whether the compute mode admits a further process.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::HostTreeError;
 use super::tree::{Tree, names, remove};
+use crate::engine::program;
 use crate::node::Node;
 use crate::state::NodeState;
 use crate::uuid::uuid;
@@ -62,16 +63,19 @@ fn cpuinfo(node: &Node) -> String {
 pub(crate) const KUBELET_PID: u32 = 1211;
 
 /// Files of a process.
-const PROCESS_FILES: [&str; 3] = ["comm", "cmdline", "status"];
+const PROCESS_FILES: [&str; 5] = ["cgroup", "comm", "cmdline", "stat", "status"];
 
 /// Adds the processes that hold a GPU.
 pub(super) fn add_processes(tree: &mut Tree, state: &NodeState) {
     for process in state.gpus.iter().flat_map(|gpu| &gpu.processes) {
         let directory = PathBuf::from("proc").join(process.pid.to_string());
-        let program = process.name.split_whitespace().next().unwrap_or("unknown");
         // The kernel keeps 15 bytes of a name.
-        let name: String = program.rsplit('/').next().unwrap_or(program).chars().take(15).collect();
-        let pid = process.pid;
+        let name: String = program(&process.name).chars().take(15).collect();
+        let (pid, start) = (process.pid, process.start_ticks);
+        tree.file(directory.join("cgroup"), format!("0::{}", process.cgroup));
+        // Fields 4 to 52; of those that are not zero here only the parent, threads and the start are told.
+        let (accounts, rest) = ("0 ".repeat(15), " 0".repeat(30));
+        tree.file(directory.join("stat"), format!("{pid} ({name}) S 1 {accounts}1 0 {start}{rest}"));
         tree.file(directory.join("comm"), &name);
         tree.file(directory.join("cmdline"), process.name.replace(char::is_whitespace, "\0") + "\0");
         tree.file(

@@ -11,7 +11,7 @@ use gpulet_inventory::kubelet::PodAllocation;
 
 use super::capacity::Capacity;
 use super::cpus::CpuManager;
-use super::devices::{Device, DeviceManager, Preference, Preferred};
+use super::devices::{Choice, Device, DeviceManager};
 use super::hints::{Hint, Opinion};
 use super::machine::Machine;
 use super::memory::MemoryManager;
@@ -93,12 +93,12 @@ impl Allocator {
         self.admit_with(pod, &|_| Vec::new())
     }
 
-    /// As [`Allocator::admit`], with a plugin that says which devices it would rather give away.
+    /// As [`Allocator::admit`], with a say in which of equally good devices are taken.
     ///
     /// # Errors
     /// As there.
-    pub fn admit_with(&mut self, pod: Pod, preferred: Preferred<'_>) -> Result<(), Rejection> {
-        self.begin(pod.clone(), preferred)?;
+    pub fn admit_with(&mut self, pod: Pod, choice: Choice<'_>) -> Result<(), Rejection> {
+        self.begin(pod.clone(), choice)?;
         self.complete(&pod.namespace, &pod.name);
         Ok(())
     }
@@ -107,7 +107,7 @@ impl Allocator {
     ///
     /// # Errors
     /// As [`Allocator::admit`].
-    pub fn begin(&mut self, mut pod: Pod, preferred: Preferred<'_>) -> Result<(), Rejection> {
+    pub fn begin(&mut self, mut pod: Pod, choice: Choice<'_>) -> Result<(), Rejection> {
         self.admissions += 1;
         if pod.uid.is_empty() {
             pod.uid = uuid(&format!("{}/{}/{}", pod.namespace, pod.name, self.admissions));
@@ -116,7 +116,7 @@ impl Allocator {
         self.pods.retain(|known| known.pod.name != pod.name || known.pod.namespace != pod.namespace);
         self.pods.push(Known { pod: pod.clone(), stage: Stage::Admitting, had: None });
         self.collect();
-        let decided = self.decide(&pod, preferred).and_then(|()| {
+        let decided = self.decide(&pod, choice).and_then(|()| {
             let others =
                 self.pods.iter().filter(|known| known.stage != Stage::Ended && known.pod.uid != pod.uid);
             let others = others.map(|known| &known.pod);
@@ -179,7 +179,7 @@ impl Allocator {
         self.memory.retain(is_active);
     }
 
-    fn decide(&mut self, pod: &Pod, preferred: Preferred<'_>) -> Result<(), Rejection> {
+    fn decide(&mut self, pod: &Pod, choice: Choice<'_>) -> Result<(), Rejection> {
         let per_container = match (self.topology.policy, self.topology.scope) {
             (TopologyPolicy::None, _) => None,
             (_, TopologyScope::Container) => Some(true),
@@ -193,7 +193,7 @@ impl Allocator {
             if per_container == Some(true) {
                 hint = self.agree(self.container_opinions(pod, container))?;
             }
-            self.devices.allocate(pod, container, hint.affinity, preferred)?;
+            self.devices.allocate(pod, container, hint.affinity, choice)?;
             self.cpus.allocate(pod, container, hint.affinity)?;
             self.memory.allocate(pod, container, hint)?;
         }
@@ -215,9 +215,4 @@ impl Allocator {
             self.memory.container_opinion(pod, container),
         ]
     }
-}
-
-/// Answers for a plugin that would rather give away certain devices.
-pub fn rather<'a>(ids: &'a [String]) -> impl Fn(&Preference<'_>) -> Vec<String> + 'a {
-    |question| ids.iter().filter(|id| question.available.contains(*id)).cloned().collect()
 }

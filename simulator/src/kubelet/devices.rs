@@ -20,25 +20,21 @@ pub struct Device {
     pub healthy: bool,
 }
 
-/// Which devices a plugin would rather give away (`GetPreferredAllocation`): of these, with those among them, so many.
-/// An empty answer leaves it to the kubelet, and so does a plugin without that call.
-pub type Preferred<'a> = &'a dyn Fn(&Preference<'_>) -> Vec<String>;
+/// Which of several devices are taken that are equally good by the kubelet's rules. A real kubelet leaves it to the order
+/// of Go's maps, that is, to chance. Named are those that go first; the others follow in the order of their names.
+pub type Choice<'a> = &'a dyn Fn(&Question<'_>) -> Vec<String>;
 
-/// A question to a plugin.
+/// Between what a choice is.
 #[derive(Debug)]
-pub struct Preference<'a> {
+pub struct Question<'a> {
     /// Whose container it is for.
     pub pod: &'a Pod,
     /// The container.
     pub container: &'a str,
     /// The resource.
     pub resource: &'a str,
-    /// From which to choose.
-    pub available: &'a BTreeSet<String>,
-    /// Which must be among them.
-    pub must: &'a BTreeSet<String>,
-    /// How many.
-    pub count: usize,
+    /// The devices that are equally good.
+    pub among: &'a BTreeSet<String>,
 }
 
 /// Where a device is that was given away, as it was then: by NUMA node, -1 without.
@@ -224,13 +220,13 @@ impl DeviceManager {
         pod: &Pod,
         container: &Container,
         affinity: Option<Mask>,
-        preferred: Preferred<'_>,
+        choice: Choice<'_>,
     ) -> Result<(), Rejection> {
         if self.reusable.0 != pod.uid {
             self.reusable = (pod.uid.clone(), BTreeMap::new());
         }
         for (resource, count) in self.wanted(container) {
-            let ids = self.choose(pod, container, &resource, count, affinity, preferred)?;
+            let ids = self.choose(pod, container, &resource, count, affinity, choice)?;
             if ids.is_empty() {
                 continue;
             }
@@ -263,7 +259,7 @@ impl DeviceManager {
         resource: &str,
         count: usize,
         affinity: Option<Mask>,
-        preferred: Preferred<'_>,
+        choice: Choice<'_>,
     ) -> Result<Ids, Rejection> {
         let Some(healthy) = self.healthy.get(resource) else {
             return Err(Rejection::unexpected(format_args!(
@@ -275,8 +271,18 @@ impl DeviceManager {
                 "no healthy devices present; cannot allocate unhealthy devices {resource}"
             )));
         }
-        let mut chosen: Ids = self.reusable(pod, resource).into_iter().take(count).collect();
-        let needed = count - chosen.len();
+        let mut chosen = Ids::new();
+        let mut add = |among: &Ids| {
+            let question = Question { pod, container: &container.name, resource, among };
+            let first = choice(&question).into_iter().filter(|id| among.contains(id));
+            for id in first.chain(among.iter().cloned()) {
+                if chosen.len() < count {
+                    chosen.insert(id);
+                }
+            }
+            count - chosen.len()
+        };
+        let needed = add(&self.reusable(pod, resource));
         if needed == 0 {
             return Ok(chosen);
         }
@@ -287,32 +293,8 @@ impl DeviceManager {
                 available.len()
             )));
         }
-        let [aligned, unaligned, anywhere] = self.by_affinity(resource, &available, affinity);
-        let ask = |from: &Ids, chosen: &Ids| -> Ids {
-            let available = &(from | chosen);
-            let container = &container.name;
-            preferred(&Preference { pod, container, resource, available, must: chosen, count })
-                .into_iter()
-                .collect()
-        };
-        let mut add = |from: &Ids| {
-            for id in from {
-                if chosen.len() < count {
-                    chosen.insert(id.clone());
-                }
-            }
-            chosen.clone()
-        };
-        if needed < aligned.len() {
-            let wish = ask(&aligned, &add(&Ids::new()));
-            add(&(&wish & &aligned));
-            add(&aligned);
-        } else {
-            let so_far = add(&aligned);
-            let wish = if so_far.len() < count { ask(&available, &so_far) } else { Ids::new() };
-            add(&(&wish & &available));
-            add(&unaligned);
-            add(&anywhere);
+        for among in self.by_affinity(resource, &available, affinity) {
+            add(&among);
         }
         Ok(chosen)
     }

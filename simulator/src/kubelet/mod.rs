@@ -29,11 +29,12 @@ pub(crate) mod serving;
 mod settings;
 mod simulated_kubelet;
 mod topology_manager;
+mod transcript;
 
-pub use self::allocator::{Allocator, Stage, rather};
+pub use self::allocator::{Allocator, Stage};
 pub use self::behaviour::{Behaviour, Fault, GetOffer};
 pub use self::checkpoint::{CpuState, DeviceState, MemoryState};
-pub use self::devices::{Device, Preference, Preferred};
+pub use self::devices::{Choice, Device, Question};
 pub use self::machine::{Core, HugePages, Machine, NumaNode};
 pub use self::pod::{Amounts, Container, Pod};
 pub use self::quantity::{ParseQuantityError, Quantity};
@@ -42,3 +43,4 @@ pub use self::settings::{
     CpuPolicy, MemoryPolicy, ReservedMemory, Settings, SettingsError, TopologyPolicy, TopologyScope,
 };
 pub use self::simulated_kubelet::{KubeletError, SimulatedKubelet};
+pub use self::transcript::{Answer, Difference, Step, Transcript, Unit, Verdict};

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::allocator::{Allocator, Stage};
 use super::behaviour::{Behaviour, Fault};
-use super::devices::{Device, Preferred};
+use super::devices::{Choice, Device};
 use super::files;
 use super::machine::Machine;
 use super::pod::Pod;
@@ -147,12 +147,12 @@ impl SimulatedKubelet {
         self.change(|allocator| allocator.admit(pod))
     }
 
-    /// As [`SimulatedKubelet::admit`], with a plugin that would rather give away certain devices.
+    /// As [`SimulatedKubelet::admit`], with a say in which of equally good devices are taken.
     ///
     /// # Errors
     /// As there.
-    pub fn admit_with(&self, pod: Pod, preferred: Preferred<'_>) -> Result<(), Rejection> {
-        self.change(|allocator| allocator.admit_with(pod, preferred))
+    pub fn admit_with(&self, pod: Pod, choice: Choice<'_>) -> Result<(), Rejection> {
+        self.change(|allocator| allocator.admit_with(pod, choice))
     }
 
     /// Decides on a Pod, but stops in the midst: its devices and CPUs are visible, its memory is not, until

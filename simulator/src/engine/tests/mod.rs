@@ -42,6 +42,7 @@ fn hold(gpu: u32, pid: u32, mib: u64) -> Hold {
         memory_bytes,
         instance: None,
         name: "/bin/holder".to_owned(),
+        cgroup: None,
     }
 }
 

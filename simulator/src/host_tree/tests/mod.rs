@@ -189,10 +189,15 @@ fn processes_and_links_follow_the_state() {
         memory_bytes: Some(1 << 30),
         instance: None,
         name: "/usr/bin/a b".into(),
+        cgroup: None,
     };
     written.command(Command::Hold(hold));
     assert_eq!(written.read("proc/4242/comm"), "a");
     assert_eq!(written.read("proc/4242/cmdline"), "/usr/bin/a\0b\0");
+    assert_eq!(written.read("proc/4242/cgroup"), "0::/system.slice/a.service");
+    let stat = written.read("proc/4242/stat");
+    let fields: Vec<&str> = stat.split(' ').collect();
+    assert_eq!((fields.len(), fields[1], fields[19], fields[21]), (52, "(a)", "1", "6010"));
     assert_eq!(written.read("sys/bus/pci/devices/0000:a1:00.0/current_link_speed"), "2.5 GT/s PCIe");
     written.command(Command::Release { pid: 4242, gpu: None });
     assert!(!written.path("proc/4242").exists());

@@ -183,15 +183,16 @@ func offered(units []Unit) []*pluginapi.Device {
 	return devices
 }
 
-// admit decides on a Pod, and starts its containers if it is admitted.
-func (k *kubelet) admit(pod *v1.Pod) *Verdict {
+// admit decides on a Pod, and starts its containers if it is admitted. It tells, too, which devices were given to each container.
+func (k *kubelet) admit(pod *v1.Pod) (*Verdict, map[string]map[string][]string) {
 	others := append([]*v1.Pod{}, k.pods...)
 	k.pods = append(k.pods, pod)
 	attributes := &lifecycle.PodAdmitAttributes{Pod: pod, OtherPods: others, Operation: lifecycle.AddOperation}
 	for _, handler := range []lifecycle.PodAdmitHandler{k.allocate, k.capacity} {
 		if result := handler.Admit(attributes); !result.Admit {
+			given := k.given(pod)
 			k.remove(pod.Name)
-			return &Verdict{Reason: result.Reason, Message: result.Message}
+			return &Verdict{Reason: result.Reason, Message: result.Message}, given
 		}
 	}
 	for i := range pod.Spec.InitContainers {
@@ -202,7 +203,25 @@ func (k *kubelet) admit(pod *v1.Pod) *Verdict {
 		c := &pod.Spec.Containers[i]
 		k.memory.AddContainer(klog.TODO(), pod, c, string(pod.UID)+"/"+c.Name)
 	}
-	return nil
+	return nil, k.given(pod)
+}
+
+func (k *kubelet) given(pod *v1.Pod) map[string]map[string][]string {
+	given := map[string]map[string][]string{}
+	for _, c := range append(append([]v1.Container{}, pod.Spec.InitContainers...), pod.Spec.Containers...) {
+		for resource, instances := range k.devices.GetDevices(string(pod.UID), c.Name) {
+			var ids []string
+			for id := range instances {
+				ids = append(ids, id)
+			}
+			sort.Strings(ids)
+			if given[c.Name] == nil {
+				given[c.Name] = map[string][]string{}
+			}
+			given[c.Name][resource] = ids
+		}
+	}
+	return given
 }
 
 func (k *kubelet) remove(name string) {

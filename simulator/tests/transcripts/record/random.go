@@ -109,8 +109,8 @@ func randomSettings(random *rand.Rand, machine Machine) Settings {
 		}
 		if random.Intn(4) == 0 {
 			var named []string
-			for _, core := range machine.Numa[random.Intn(len(machine.Numa))].Cores[:min(1, len(machine.Numa[0].Cores))] {
-				named = append(named, fmt.Sprint(core.Threads[0]))
+			if cores := machine.Numa[random.Intn(len(machine.Numa))].Cores; len(cores) > 0 {
+				named = append(named, fmt.Sprint(cores[0].Threads[0]))
 			}
 			s.ReservedCPUs = strings.Join(named, ",")
 		}
@@ -233,7 +233,7 @@ func record(random *rand.Rand, steps int) (*Transcript, error) {
 		} else {
 			pod := randomPod(random, fmt.Sprintf("p%d", i), t.Machine, t.Devices)
 			step.Admit = manifest(pod)
-			step.Verdict = k.admit(pod)
+			step.Verdict, step.Given = k.admit(pod)
 		}
 		step.Answer = k.answer()
 		t.Steps = append(t.Steps, step)

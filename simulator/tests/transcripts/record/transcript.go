@@ -42,8 +42,10 @@ type Step struct {
 	Admit  map[string]any `json:"admit,omitempty"`
 	Remove string         `json:"remove,omitempty"`
 	// Verdict is nil for a Pod that was admitted.
-	Verdict *Verdict       `json:"verdict,omitempty"`
-	Answer  map[string]any `json:"answer"`
+	Verdict *Verdict `json:"verdict,omitempty"`
+	// Given are the devices of each container, by resource.
+	Given  map[string]map[string][]string `json:"given,omitempty"`
+	Answer map[string]any                 `json:"answer"`
 }
 
 type Verdict struct {
