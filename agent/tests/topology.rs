@@ -364,6 +364,7 @@ fn the_largest_free_sets_follow_processes_and_lost_gpus() {
             memory_bytes,
             instance: None,
             name: "train".into(),
+            cgroup: None,
         };
         node.simulated.command(Happening::Hold(hold)).unwrap();
     }
