@@ -6,6 +6,7 @@
 //! - [`root`]: the root that every path is put under: a directory, or a bundle from another machine
 //! - [`hardware`]: NUMA nodes, CPUs, the PCI tree, NICs
 //! - [`kubelet`]: the kubelet's process and configuration files
+//! - [`owner`]: what the processes on the GPUs belong to
 //! - [`bundle`], [`recorded`]: what was read, packed to be read again elsewhere
 //! - [`process`]: this process itself
 
@@ -13,6 +14,7 @@ pub mod bundle;
 mod disk;
 pub mod hardware;
 pub mod kubelet;
+pub mod owner;
 pub mod process;
 mod reader;
 pub mod recorded;
