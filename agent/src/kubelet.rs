@@ -88,7 +88,7 @@ impl Kubelet {
         Some(Configz {
             address: "127.0.0.1:10250".to_owned(),
             token_file,
-            trust: Trust::Verified { authorities, name: node_name.to_owned() },
+            trust: Trust::Verified { authorities, names: vec![node_name.to_owned()] },
             deadline: Duration::from_secs(10),
         })
     }

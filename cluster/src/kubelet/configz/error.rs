@@ -122,6 +122,13 @@ impl ConfigzError {
             Self::Garbled { .. } => "Garbled",
         }
     }
+
+    /// The certificate may be good, but is not for the name that was expected.
+    pub(super) fn is_of_another_name(&self) -> bool {
+        use rustls::CertificateError::{NotValidForName, NotValidForNameContext};
+        let Self::Untrusted { source, .. } = self else { return false };
+        matches!(**source, rustls::Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. }))
+    }
 }
 
 fn shown(files: &[impl AsRef<Path>]) -> String {

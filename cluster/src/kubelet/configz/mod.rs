@@ -4,9 +4,10 @@
 //! would let gpulet do anything on the node and is never asked for).
 //!
 //! The token is a secret, and whoever listens on the port gets it: any program on the host's network may, while the
-//! kubelet is away. So the certificate is verified: against the cluster's authority, and against the kubelet's own
-//! certificate file, since most kubelets sign for themselves. Certificates name the node and not `127.0.0.1`, so the name
-//! that is expected is given. Unverified is a choice that someone has to make, and the settings' source says so.
+//! kubelet is away. So the certificate is verified before the token is sent: against the cluster's authority, and against
+//! the kubelet's own certificate file, since most kubelets sign for themselves. A kubelet that does so names the host, and
+//! not `127.0.0.1`; so the names that are expected are given. Unverified is a choice that someone has to make, and the
+//! settings' source says so.
 
 mod error;
 #[cfg(test)]
@@ -14,9 +15,11 @@ mod tests;
 
 use std::error::Error;
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use http::uri::Authority;
 use http::{HeaderValue, Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::client::Body;
@@ -26,13 +29,17 @@ use rustls::pki_types::pem::PemObject;
 
 pub use error::ConfigzError;
 
+/// The kubelet's usual port.
+const PORT: u16 = 10250;
+
 /// As much as is read of the answer, bytes. It is some 5 kB.
 const MAX_BODY: usize = 1 << 20;
 
 /// Where and how to ask the kubelet for its settings. Files are read anew each time.
 #[derive(Debug, Clone)]
 pub struct Configz {
-    /// Its address and port, usually `127.0.0.1:10250`.
+    /// Its address, and its port where that is not 10250: `127.0.0.1`, `10.0.0.7:10250`, `[fd00::7]:10250`. A Pod that is
+    /// not on the host's network needs the node's address.
     pub address: String,
     /// The file with the token, usually that of the service account.
     pub token_file: PathBuf,
@@ -45,13 +52,13 @@ pub struct Configz {
 /// How the kubelet's certificate is verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trust {
-    /// One of the authorities has signed it, for this name.
+    /// One of the authorities has signed it, for one of these names or for the address.
     Verified {
         /// PEM files: the cluster's authority, the kubelet's own certificate (`pki/kubelet.crt` below its root). Those
         /// that are missing are passed over; one must be there.
         authorities: Vec<PathBuf>,
-        /// The name in the certificate: the host's, or the node's where the kubelet was told one.
-        name: String,
+        /// Names that may be in the certificate: the node's, the host's.
+        names: Vec<String>,
     },
     /// Whoever answers is believed, and given the token.
     Unverified,
@@ -68,8 +75,9 @@ pub(super) struct Told {
 impl Configz {
     /// Asks the kubelet.
     pub(super) async fn read(&self) -> Result<Told, ConfigzError> {
-        let place = format!("https://{}/configz", self.address);
-        let asked = tokio::time::timeout(self.deadline, self.ask(&place)).await;
+        let address = self.address()?;
+        let place = format!("https://{address}/configz");
+        let asked = tokio::time::timeout(self.deadline, self.ask(&address, &place)).await;
         let body = asked.unwrap_or_else(|_| {
             Err(ConfigzError::TimedOut { place: place.clone(), deadline: self.deadline })
         })?;
@@ -80,10 +88,42 @@ impl Configz {
         Ok(Told { body, place })
     }
 
-    async fn ask(&self, place: &str) -> Result<Vec<u8>, ConfigzError> {
+    /// With the port.
+    fn address(&self) -> Result<Authority, ConfigzError> {
+        let with_port = match self.address.parse::<IpAddr>() {
+            Ok(address) => SocketAddr::new(address, PORT).to_string(),
+            Err(_) => self.address.clone(),
+        };
+        let authority =
+            Authority::try_from(with_port).ok().filter(|authority| !authority.as_str().contains('@'));
+        authority.ok_or_else(|| ConfigzError::BadAddress { address: self.address.clone() })
+    }
+
+    /// Asks for each name that the certificate may be for, until it is.
+    async fn ask(&self, address: &Authority, place: &str) -> Result<Vec<u8>, ConfigzError> {
+        let Trust::Verified { authorities, names } = &self.trust else {
+            let mut config = config(address)?;
+            config.accept_invalid_certs = true;
+            return self.ask_by(config, place).await;
+        };
+        let root_cert = Some(certificates(authorities)?);
+        let host = address.host().trim_matches(['[', ']']);
+        let mut refused = None;
+        for name in names.iter().map(String::as_str).chain([host]) {
+            let mut config = config(address)?;
+            (config.root_cert, config.tls_server_name) = (root_cert.clone(), Some(name.to_owned()));
+            match self.ask_by(config, place).await {
+                Err(error) if error.is_of_another_name() => drop(refused.get_or_insert(error)),
+                asked => return asked,
+            }
+        }
+        Err(refused.unwrap_or_else(|| ConfigzError::BadAddress { address: self.address.clone() }))
+    }
+
+    async fn ask_by(&self, config: Config, place: &str) -> Result<Vec<u8>, ConfigzError> {
         let request = Request::get("/configz").header(header::AUTHORIZATION, self.authorization()?);
         let request = request.body(Body::empty()).map_err(|error| unreachable_by(place, error))?;
-        let client = Client::try_from(self.config()?).map_err(|error| unreachable_by(place, error))?;
+        let client = Client::try_from(config).map_err(|error| unreachable_by(place, error))?;
         let response = client.send(request).await.map_err(|error| unreachable_by(place, error))?;
         let place = || place.to_owned();
         match response.status() {
@@ -112,23 +152,16 @@ impl Configz {
         value.set_sensitive(true);
         Ok(value)
     }
+}
 
-    fn config(&self) -> Result<Config, ConfigzError> {
-        let bad = |_| ConfigzError::BadAddress { address: self.address.clone() };
-        let uri = Uri::builder().scheme("https").authority(self.address.as_str()).path_and_query("/");
-        let mut config = Config::new(uri.build().map_err(bad)?);
-        config.default_retry = false;
-        // The deadline holds for all of it.
-        (config.connect_timeout, config.read_timeout, config.write_timeout) = (None, None, None);
-        match &self.trust {
-            Trust::Unverified => config.accept_invalid_certs = true,
-            Trust::Verified { authorities, name } => {
-                config.root_cert = Some(certificates(authorities)?);
-                config.tls_server_name = Some(name.clone());
-            }
-        }
-        Ok(config)
-    }
+/// How to connect, without the certificate's verification.
+fn config(address: &Authority) -> Result<Config, ConfigzError> {
+    let uri = Uri::builder().scheme("https").authority(address.clone()).path_and_query("/").build();
+    let mut config = Config::new(uri.map_err(|_| ConfigzError::BadAddress { address: address.to_string() })?);
+    config.default_retry = false;
+    // The deadline holds for all of it.
+    (config.connect_timeout, config.read_timeout, config.write_timeout) = (None, None, None);
+    Ok(config)
 }
 
 /// All certificates of the files; a file that cannot be read has none.

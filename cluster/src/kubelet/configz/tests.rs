@@ -38,15 +38,25 @@ fn authority(name: &str) -> (Issuer<'static, KeyPair>, String, Vec<u8>) {
     (Issuer::new(params, key), pem, der)
 }
 
+fn answer(status: &str, body: &str) -> Vec<u8> {
+    format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len())
+        .into_bytes()
+}
+
 impl Kubelet {
     /// One that answers each request, given its head, with the bytes.
     fn answering(answer: impl Fn(&str) -> Vec<u8> + Send + 'static) -> Self {
+        Self::for_name(NAME, answer)
+    }
+
+    /// With a certificate for this name.
+    fn for_name(name: &str, answer: impl Fn(&str) -> Vec<u8> + Send + 'static) -> Self {
         let (directory, asked) = (tempfile::tempdir().unwrap(), Arc::<AtomicUsize>::default());
         // As a kubelet signs for itself: an authority of its own, and a certificate for the host's name.
         let (issuer, authority, _) = authority("node-a-ca@1");
         let key = KeyPair::generate().unwrap();
         let certificate =
-            CertificateParams::new(vec![NAME.to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
+            CertificateParams::new(vec![name.to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
         fs::write(directory.path().join("kubelet.crt"), certificate.pem() + &authority).unwrap();
         fs::write(directory.path().join("ca.crt"), authority).unwrap();
         fs::write(directory.path().join("other.crt"), self::authority("other").1).unwrap();
@@ -86,10 +96,8 @@ impl Kubelet {
     }
 
     fn saying(status: &'static str, body: impl Into<String>) -> Self {
-        let body = body.into();
-        let answer =
-            format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len());
-        Self::answering(move |_| answer.clone().into_bytes())
+        let answer = answer(status, &body.into());
+        Self::answering(move |_| answer.clone())
     }
 
     fn at(&self, file: &str) -> PathBuf {
@@ -98,7 +106,7 @@ impl Kubelet {
 
     fn verified(&self, authorities: &[&str], name: &str) -> Configz {
         let authorities = authorities.iter().map(|file| self.at(file)).collect();
-        self.trusting(Trust::Verified { authorities, name: name.to_owned() })
+        self.trusting(Trust::Verified { authorities, names: vec!["absent".to_owned(), name.to_owned()] })
     }
 
     fn trusting(&self, trust: Trust) -> Configz {
@@ -200,10 +208,30 @@ async fn who_does_not_answer() {
     drop(silent);
     configz.deadline = Duration::from_secs(20);
     assert_eq!(reason(&configz).await, "Unreachable");
-    for address in ["", "no address", "127.0.0.1:10250/pods", "a@b:1:2"] {
+    for address in ["", "no address", "127.0.0.1:10250/pods", "a@b:1:2", "a@b", "fd00::1:x"] {
         configz.address = address.to_owned();
         assert_eq!(reason(&configz).await, "BadAddress", "{address}");
     }
+}
+
+#[test]
+fn the_port_is_the_usual_one_unless_it_is_given() {
+    let address = |address: &str| {
+        let (token_file, deadline) = (PathBuf::new(), Duration::ZERO);
+        let configz = Configz { address: address.to_owned(), token_file, trust: Trust::Unverified, deadline };
+        configz.address().unwrap().to_string()
+    };
+    assert_eq!(address("10.0.0.7"), "10.0.0.7:10250");
+    assert_eq!(address("10.0.0.7:10251"), "10.0.0.7:10251");
+    assert_eq!(address("fd00::7"), "[fd00::7]:10250");
+    assert_eq!(address("[fd00::7]:1"), "[fd00::7]:1");
+    assert_eq!(address("node-a:10250"), "node-a:10250");
+}
+
+#[tokio::test]
+async fn a_certificate_may_be_for_the_address() {
+    let kubelet = Kubelet::for_name("127.0.0.1", |_| answer("200 OK", BODY));
+    assert_eq!(kubelet.verified(&["ca.crt"], NAME).read().await.unwrap().body, BODY.as_bytes());
 }
 
 #[tokio::test]
