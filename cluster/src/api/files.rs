@@ -2,10 +2,10 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
+use nix::fcntl::{OFlag, OpenHow, ResolveFlag, open, openat2};
+use nix::sys::stat::Mode;
 
 /// The most that is read of one file, bytes. Credentials are a few kilobytes.
 const MAX_BYTES: u64 = 1 << 20;
@@ -37,11 +37,14 @@ impl NodeFiles {
     /// What the file says. Symbolic links are followed as the node would: an absolute one begins at the root again. The
     /// kubelet's client certificate is such a link.
     pub(crate) fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        let root = File::open(&self.root)?;
-        let how = OpenHow::new()
-            .flags(OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)
-            .resolve(ResolveFlag::RESOLVE_IN_ROOT);
-        let file: OwnedFd = openat2(&root, path, how)?;
+        let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
+        let file = if self.are_ours() {
+            // systemd's RestrictSUIDSGID= takes openat2 from a service.
+            open(path, flags, Mode::empty())?
+        } else {
+            let how = OpenHow::new().flags(flags).resolve(ResolveFlag::RESOLVE_IN_ROOT);
+            openat2(&File::open(&self.root)?, path, how)?
+        };
         let mut bytes = Vec::new();
         let read = File::from(file).take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
         if read as u64 > MAX_BYTES {
