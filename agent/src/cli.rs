@@ -6,6 +6,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::config::address::ListenAddress;
 use crate::config::duration::Span;
+use crate::config::kubelet_address::KubeletAddress;
 use crate::config::level::{LogFormat, LogLevel};
 use crate::config::node_name::NodeName;
 use crate::config::publish::Publish;
@@ -266,6 +267,9 @@ pub(crate) struct Kubelet {
     /// The kubelet's PodResources socket, below the host's root [default: pod-resources/kubelet.sock in its root]
     #[arg(long, value_name = "PATH", env = "GPULET_KUBELET_SOCKET", hide_env_values = true)]
     pub(crate) kubelet_socket: Option<PathBuf>,
+    /// Where the kubelet answers by HTTPS: IP or IP:PORT [default: 127.0.0.1:10250]
+    #[arg(long, value_name = "ADDRESS", env = "GPULET_KUBELET_ADDRESS", hide_env_values = true)]
+    pub(crate) kubelet_address: Option<KubeletAddress>,
 }
 
 impl Global {
@@ -300,6 +304,7 @@ impl Kubelet {
         Overrides {
             kubelet_root: self.kubelet_root.clone(),
             kubelet_socket: self.kubelet_socket.clone(),
+            kubelet_address: self.kubelet_address,
             ..global.overrides()
         }
     }

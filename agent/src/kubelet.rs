@@ -11,6 +11,7 @@ use gpulet_host::Root;
 use gpulet_host::root::EscapesRoot;
 use gpulet_inventory::kubelet::{KubeletFiles, KubeletSettings};
 
+use crate::config::kubelet_address::KubeletAddress;
 use crate::config::settings::Kubelet as Settings;
 
 /// Where Pods find their service account.
@@ -22,6 +23,7 @@ pub(crate) struct Kubelet {
     /// Its root directory as this process sees it.
     pub(crate) directory: PathBuf,
     service: PodResources,
+    address: KubeletAddress,
     root: Root,
 }
 
@@ -42,13 +44,14 @@ impl Kubelet {
         Ok(Self {
             directory: root.join(&settings.root)?,
             service: PodResources::new(root.join(settings.socket())?, Limits::default()),
+            address: settings.address,
             root: root.clone(),
         })
     }
 
-    /// Whether there is a sign of a kubelet on this node at all.
+    /// Whether a kubelet is or was on this node: it has a socket, or left its state, which it keeps whatever its policies.
     pub(crate) fn is_here(&self) -> bool {
-        self.directory.join("pod-resources").exists() || self.service.socket().exists()
+        self.service.socket().exists() || self.directory.join("cpu_manager_state").exists()
     }
 
     /// Who has what. Takes no longer than some seconds.
@@ -86,7 +89,7 @@ impl Kubelet {
         let token_file = Some(account.join("token")).filter(|token| token.exists())?;
         let authorities = vec![account.join("ca.crt"), self.directory.join("pki/kubelet.crt")];
         Some(Configz {
-            address: "127.0.0.1:10250".to_owned(),
+            address: self.address.to_string(),
             token_file,
             trust: Trust::Verified { authorities, names: vec![node_name.to_owned()] },
             deadline: Duration::from_secs(10),

@@ -132,6 +132,7 @@ fn kubelet(mut section: Section<'_>) -> Kubelet {
     let kubelet = Kubelet {
         root: section.value("root", reader::absolute_path).unwrap_or(default.root),
         socket: section.value("socket", reader::absolute_path),
+        address: section.value("address", reader::parsed).unwrap_or(default.address),
         interval: section.value("interval", span("1s", "1h")).unwrap_or(default.interval),
     };
     section.finish();

@@ -6,6 +6,7 @@ pub(crate) mod address;
 pub(crate) mod duration;
 mod error;
 mod file;
+pub(crate) mod kubelet_address;
 pub(crate) mod level;
 pub(crate) mod node_name;
 pub(crate) mod publish;

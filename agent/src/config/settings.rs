@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::address::ListenAddress;
+use super::kubelet_address::KubeletAddress;
 use super::level::{LogFormat, LogLevel};
 use super::node_name::NodeName;
 use super::publish::Publish;
@@ -110,13 +111,20 @@ pub(crate) struct Kubelet {
     pub(crate) root: PathBuf,
     /// Its PodResources socket, below the host's root; absent: where it is in its root directory.
     pub(crate) socket: Option<PathBuf>,
+    /// Where it answers by HTTPS.
+    pub(crate) address: KubeletAddress,
     /// Between two questions to it while nothing tells of a change.
     pub(crate) interval: Duration,
 }
 
 impl Default for Kubelet {
     fn default() -> Self {
-        Self { root: "/var/lib/kubelet".into(), socket: None, interval: Duration::from_secs(5) }
+        Self {
+            root: "/var/lib/kubelet".into(),
+            socket: None,
+            address: KubeletAddress::default(),
+            interval: Duration::from_secs(5),
+        }
     }
 }
 
@@ -148,6 +156,8 @@ pub(crate) struct Overrides {
     pub(crate) kubelet_root: Option<PathBuf>,
     /// `--kubelet-socket`
     pub(crate) kubelet_socket: Option<PathBuf>,
+    /// `--kubelet-address`
+    pub(crate) kubelet_address: Option<KubeletAddress>,
 }
 
 impl Settings {
@@ -189,6 +199,7 @@ impl Settings {
             ("kubernetes.file", old.0.file != new.0.file),
             ("kubelet.root", old.1.root != new.1.root),
             ("kubelet.socket", old.1.socket != new.1.socket),
+            ("kubelet.address", old.1.address != new.1.address),
         ];
         keys.extend(fixed.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key));
         keys
@@ -213,6 +224,7 @@ impl Kubelet {
         if let Some(socket) = &overrides.kubelet_socket {
             self.socket = Some(socket.clone());
         }
+        self.address = overrides.kubelet_address.unwrap_or(self.address);
     }
 }
 

@@ -46,6 +46,7 @@ kubernetes:
 kubelet:
   root: /var/lib/k0s/kubelet
   socket: /run/kubelet.sock
+  address: 10.0.0.7
   interval: 7s
 ";
     let settings = parse(text).unwrap();
@@ -71,6 +72,7 @@ kubelet:
     let kubelet = Kubelet {
         root: "/var/lib/k0s/kubelet".into(),
         socket: Some("/run/kubelet.sock".into()),
+        address: "10.0.0.7:10250".parse().unwrap(),
         interval: Duration::from_secs(7),
     };
     assert_eq!(settings.kubelet, kubelet);
