@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 const SAME: Duration = Duration::from_secs(360);
 /// How many events are remembered.
 const REMEMBERED: usize = 32;
+/// How much of the node's name stands in the event's.
+const LONGEST_NODE_PART: usize = 200;
 /// Longest note that the API takes, bytes.
 const LONGEST_NOTE: usize = 1024;
 /// Longest reason and action that the API takes, bytes.
@@ -94,6 +96,14 @@ impl Recent {
     }
 }
 
+/// A name for a new event about `node`, made different from others by `random`.
+pub(crate) fn name(node: &str, random: u64) -> String {
+    // A name has 253 characters at most, and each of its parts ends with a letter or digit.
+    let node: String = node.chars().take(LONGEST_NODE_PART).collect();
+    let node = node.trim_end_matches(|last: char| !last.is_ascii_alphanumeric());
+    format!("{node}.{random:016x}")
+}
+
 /// The object of a new event.
 pub(crate) fn object(node: &str, name: &str, event: &Event, now: &str) -> Value {
     json!({
@@ -163,6 +173,13 @@ mod tests {
         assert_eq!(recent.events.len(), REMEMBERED);
         recent.forget("99");
         assert_eq!(recent.events.len(), REMEMBERED - 1);
+    }
+
+    #[test]
+    fn names_are_names_whatever_the_node_is_called() {
+        assert_eq!(name("node-a", 10), "node-a.000000000000000a");
+        let long = format!("{}-.{}", "a".repeat(198), "b".repeat(50));
+        assert_eq!(name(&long, 0), format!("{}.0000000000000000", "a".repeat(198)));
     }
 
     #[test]

@@ -20,6 +20,8 @@ use super::traffic::{Kind, Traffic};
 
 /// The most that is read of an answer that asks to wait, bytes.
 const MAX_HELD_BYTES: usize = 16 << 10;
+/// The most that is read of any other answer, bytes. A node's Pods are a few megabytes at most. A watch has no end.
+const MAX_BODY_BYTES: usize = 64 << 20;
 /// The longest wait that is believed. A server that asks for more is asked again after this.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
 
@@ -91,7 +93,11 @@ fn metered(body: Incoming, traffic: Arc<Traffic>, kind: Kind) -> UnsyncBoxBody<B
         }
         frame
     };
-    body.map_frame(count).map_err(BoxError::from).boxed_unsync()
+    let body = body.map_frame(count).map_err(BoxError::from);
+    match kind.verb {
+        "watch" => body.boxed_unsync(),
+        _ => Limited::new(body, MAX_BODY_BYTES).boxed_unsync(),
+    }
 }
 
 /// How long an answer asks to wait, if it does. A date instead of seconds is not what API servers send.

@@ -216,7 +216,7 @@ impl Api {
     /// # Errors
     /// As they come; the event is then not told.
     pub async fn event(&self, event: &Event) -> Result<(), ApiError> {
-        let name = || format!("{}.{:016x}", self.node, pace::random());
+        let name = || events::name(&self.node, pace::random());
         let telling = self.recent().tell(event, name, Instant::now());
         match telling {
             Telling::New(name) => self.new_event(&name, event).await,
@@ -224,7 +224,7 @@ impl Api {
                 // The server has forgotten it.
                 Err(ApiError::NotFound { .. }) => {
                     self.recent().forget(&name);
-                    self.new_event(&format!("{}.{:016x}", self.node, pace::random()), event).await
+                    self.new_event(&events::name(&self.node, pace::random()), event).await
                 }
                 told => told,
             },

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gpulet_cluster::api::{Access, Api, Limits};
 use gpulet_tests::Bound;
@@ -30,12 +30,19 @@ async fn what_was_seen_stands_and_what_was_missed_comes() {
     assert_eq!(pods.seen().value.unwrap().len(), 1, "what was seen stands");
     let error = api.apply_nrt(&body(3), None, false).await.unwrap_err();
     assert_eq!(error.reason(), "Unreachable", "{error}");
-    // Long enough for waits to reach their longest.
-    tokio::time::sleep(Duration::from_secs(10)).await;
-    let tries = api.traffic().counts();
-    let failed: u64 =
-        tries.iter().filter(|(kind, _)| kind.code.is_none()).map(|(_, count)| count.requests).sum();
-    assert!((4..=40).contains(&failed), "two watches and a call tried {failed} times in 10 s: {tries:?}");
+    let begun = Instant::now();
+    let failed = || {
+        api.traffic()
+            .counts()
+            .into_iter()
+            .filter(|(kind, _)| kind.code.is_none())
+            .map(|(_, count)| count.requests)
+            .sum::<u64>()
+    };
+    let first = failed();
+    eventually("tried again", async || (failed() >= first + 12).then_some(()).ok_or("not yet")).await;
+    // Two watches, six waits each: at least half of 0.2, 0.4, 0.8, 1.6, 2 and 2 s.
+    assert!(begun.elapsed() >= Duration::from_secs(3), "12 tries in {:?}", begun.elapsed());
 
     plane.start_api_server();
     plane.delete_pod("default", "before");

@@ -58,7 +58,7 @@ pub enum Publisher {
     ResourceTopologyExporter,
     /// Koordinator's koordlet.
     Koordinator,
-    /// Someone with kubectl: not a publisher, and not going to write again by itself.
+    /// Someone with kubectl, oc or k9s: not a publisher, and not going to write again by itself.
     Person,
     /// None of these.
     Unknown,
@@ -75,7 +75,7 @@ impl Publisher {
             }
             "resource-topology-exporter" | "rte" => Self::ResourceTopologyExporter,
             "koordlet" | "koord-manager" => Self::Koordinator,
-            "kubectl" => Self::Person,
+            "kubectl" | "oc" | "k9s" => Self::Person,
             other if other.starts_with("kubectl-") => Self::Person,
             _ => Self::Unknown,
         }
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn a_person_is_no_publisher() {
-        for manager in ["kubectl", "kubectl-edit", "kubectl-client-side-apply", "kubectl-patch"] {
+        for manager in ["kubectl", "k9s", "kubectl-edit", "kubectl-client-side-apply", "kubectl-patch"] {
             let ownership = ownership(&[zones(manager, "Update")], Some("gpulet"));
             assert_eq!(ownership.owners[0].publisher, Publisher::Person, "{manager}");
             assert_eq!(ownership.contender(), None);
