@@ -51,7 +51,7 @@ impl Kubelet {
     }
 
     async fn reason(&self) -> &'static str {
-        self.impatient_client().read().await.unwrap_err().reason()
+        self.client().read().await.unwrap_err().reason()
     }
 
     fn admit(&self, name: &str, cpus: u64, gpus: u64) {

@@ -32,6 +32,10 @@ async fn reason_of(server: &Server) -> &'static str {
 }
 
 async fn failure_of(server: &Server) -> PodResourcesError {
+    server.client().read().await.expect_err("no answer")
+}
+
+async fn impatient(server: &Server) -> PodResourcesError {
     server.impatient_client().read().await.expect_err("no answer")
 }
 
@@ -71,14 +75,14 @@ async fn a_socket_behind_a_path_that_is_too_long() {
 async fn a_kubelet_that_hangs_wherever_it_can() {
     let not_accepting = Server::absent();
     let _listener = not_accepting.listen();
-    assert_eq!(reason_of(&not_accepting).await, "TimedOut");
-    assert_eq!(reason_of(&Server::babbling(b"", false)).await, "TimedOut");
-    assert_eq!(reason_of(&Server::answering(|_| Reply::Hang)).await, "TimedOut");
+    assert_eq!(impatient(&not_accepting).await.reason(), "TimedOut");
+    assert_eq!(impatient(&Server::babbling(b"", false)).await.reason(), "TimedOut");
+    assert_eq!(impatient(&Server::answering(|_| Reply::Hang)).await.reason(), "TimedOut");
     let second = Server::answering(|call| if call == "List" { Reply::Hang } else { Reply::nothing() });
-    let error = failure_of(&second).await;
+    let error = impatient(&second).await;
     assert_eq!(error.reason(), "TimedOut");
     assert!(error.to_string().contains("within 0.2 s"), "{error}");
-    assert_eq!(second.impatient_client().get("a", "b").await.unwrap(), None, "Get answers nothing of nobody");
+    assert_eq!(second.client().get("a", "b").await.unwrap(), None, "Get answers nothing of nobody");
 }
 
 #[tokio::test]
