@@ -4,6 +4,7 @@ mod act;
 mod device_plugin;
 mod exec;
 mod fault;
+mod kubelet;
 mod load;
 mod serve;
 mod show;
@@ -60,6 +61,12 @@ enum Command {
     Clock(act::Clock),
     /// Shows the hardware's truth
     State(show::State),
+    /// Pods of the simulated kubelet (`serve --kubelet`)
+    #[command(subcommand)]
+    Pod(kubelet::PodCommand),
+    /// The simulated kubelet itself
+    #[command(subcommand)]
+    Kubelet(kubelet::KubeletCommand),
     /// Offers a node's GPUs to a kubelet, a real one, until it is stopped
     DevicePlugin(device_plugin::DevicePlugin),
 }
@@ -94,6 +101,8 @@ pub(crate) fn run(cli: Cli) -> Outcome {
         Command::Release(release) => act::send(dir, release.command()),
         Command::Set(set) => act::send(dir, set.command()),
         Command::Clock(clock) => act::send(dir, clock.command()),
+        Command::Pod(pod) => kubelet::pod(pod, dir),
+        Command::Kubelet(command) => kubelet::kubelet(command, dir),
         Command::DevicePlugin(plugin) => device_plugin::run(&plugin, dir),
         Command::State(state) => show::run(&state, &mut client(dir)?),
     }

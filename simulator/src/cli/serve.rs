@@ -6,19 +6,43 @@ use std::process::ExitCode;
 
 use clap::Args;
 use gpulet_simulator::{SimulatedNode, server};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::getpid;
 
-use super::Outcome;
+use super::{Outcome, kubelet};
 
 #[derive(Debug, Args)]
 pub(super) struct Serve {
     /// Name of a shipped node, or path of a YAML file of the same form
     node: String,
+    /// Simulates a kubelet beside it, with the settings of a KubeletConfiguration file; the strictest without one
+    #[arg(long, value_name = "FILE", num_args = 0..=1)]
+    kubelet: Option<Option<PathBuf>>,
 }
 
 pub(super) fn run(serve: &Serve, dir: Option<PathBuf>) -> Outcome {
     let dir = dir.unwrap_or_else(|| default_dir(&serve.node));
-    server::serve(&serve.node, &dir, |node| announce(&serve.node, node))?;
+    let settings = serve.kubelet.as_ref().map(|file| kubelet::settings(&serve.node, file.as_deref()));
+    let settings = settings.transpose()?;
+    let mut trouble = None;
+    server::serve(&serve.node, &dir, |node| {
+        trouble = settings.and_then(|settings| kubelet::start(node, settings).err());
+        match trouble {
+            None => announce(&serve.node, node),
+            // Nothing to wait for: as if it had been asked to stop.
+            Some(_) => stop(),
+        }
+    })?;
+    if let Some(error) = trouble {
+        return Err(error.into());
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Ends the wait for a signal.
+fn stop() {
+    // A process can always send itself a signal.
+    let _sent = kill(getpid(), Signal::SIGTERM);
 }
 
 /// A directory that the same node has each time.

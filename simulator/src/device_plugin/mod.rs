@@ -9,6 +9,8 @@ mod answer;
 mod offer;
 mod plugin;
 mod registration;
+#[cfg(test)]
+mod tests;
 mod v1beta1;
 
 pub(crate) use self::answer::allocate_response;

@@ -28,6 +28,8 @@ mod service;
 pub(crate) mod serving;
 mod settings;
 mod simulated_kubelet;
+#[cfg(test)]
+mod tests;
 mod topology_manager;
 mod transcript;
 
