@@ -1,8 +1,10 @@
 //! This node's NodeResourceTopology object: from what is known of the node to the document.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use gpulet_inventory::dra::PublishedDevice;
+use gpulet_inventory::holders::{DeviceId, Instance, Resolved, Resolver};
 use gpulet_inventory::host::HugePages;
 use gpulet_inventory::kubelet::{ClaimedDevice, KubeletSettings, NodeAllocation};
 use gpulet_inventory::pci::PciAddress;
@@ -37,6 +39,7 @@ pub(crate) struct Known<'a> {
 impl Known<'_> {
     /// The object, with its reasons.
     pub(crate) fn build(&self) -> Built {
+        let resolver = RefCell::new(self.resolver());
         gpulet_topology::nrt::build(&Inputs {
             topology: self.topology,
             huge_pages: self.huge_pages,
@@ -44,57 +47,50 @@ impl Known<'_> {
             settings: self.settings,
             pods: self.pods,
             gpus_in_use: &in_use(self.gpus),
-            hardware_of: &|name| self.hardware_of(name),
+            hardware_of: &|name| self.hardware_of(name, &mut resolver.borrow_mut()),
         })
     }
 
-    fn hardware_of(&self, name: DeviceName<'_>) -> Option<Hardware> {
+    fn resolver(&self) -> Resolver {
+        let mut resolver = Resolver::default();
+        resolver.observe(self.gpus);
+        resolver
+    }
+
+    fn hardware_of(&self, name: DeviceName<'_>, resolver: &mut Resolver) -> Option<Hardware> {
         match name {
-            DeviceName::Plugin { resource, id } => self.plugins(resource, id),
-            DeviceName::Claim(claim) => self.claimed(claim),
+            // What is a number alone is a GPU's only where NVIDIA's plugin says so.
+            DeviceName::Plugin { resource, id }
+                if id.parse::<u64>().is_err() || resource.starts_with("nvidia.com/") =>
+            {
+                self.named(id, resolver)
+            }
+            DeviceName::Plugin { .. } => None,
+            DeviceName::Claim(claim) => self.claimed(claim, resolver),
         }
     }
 
-    fn plugins(&self, resource: &str, id: &str) -> Option<Hardware> {
-        // A replica of a shared device is that device.
-        let id = id.split_once("::").map_or(id, |(id, _)| id);
-        let by_index = || {
-            let index = id.parse().ok().filter(|_| resource.starts_with("nvidia.com/"))?;
-            let gpu = self.topology.gpus.iter().find(|gpu| gpu.index == Some(index))?;
-            Some(Hardware { pci: gpu.place.pci, part: None })
-        };
-        self.by_uuid(id).or_else(by_index)
-    }
-
-    fn claimed(&self, claim: &ClaimedDevice) -> Option<Hardware> {
+    fn claimed(&self, claim: &ClaimedDevice, resolver: &mut Resolver) -> Option<Hardware> {
         let is_it = |device: &&PublishedDevice| {
             device.driver == claim.driver && device.pool == claim.pool && device.device == claim.device
         };
         let device = self.devices.iter().find(is_it)?;
-        let by_uuid = device.uuid.as_deref().and_then(|uuid| self.by_uuid(uuid));
+        let by_uuid = device.uuid.as_deref().and_then(|uuid| self.named(uuid, resolver));
         by_uuid.or_else(|| {
             let pci = device.pci_bus_id.as_ref()?.parse().ok()?;
             self.topology.gpus.iter().any(|gpu| gpu.place.pci == pci).then_some(Hardware { pci, part: None })
         })
     }
 
-    fn by_uuid(&self, uuid: &str) -> Option<Hardware> {
-        let gpu =
-            self.topology.gpus.iter().find(|gpu| gpu.uuid.as_ref().is_some_and(|own| own.as_str() == uuid));
-        let whole = gpu.map(|gpu| Hardware { pci: gpu.place.pci, part: None });
-        whole.or_else(|| {
-            let state = self.gpus.gpus.iter().find(|state| has_instance(state, uuid))?;
-            Some(Hardware { pci: state.gpu.pci, part: Some(uuid.to_owned()) })
-        })
+    fn named(&self, name: &str, resolver: &mut Resolver) -> Option<Hardware> {
+        let Resolved::Known(DeviceId { gpu, instance }, _) = resolver.resolve(name) else { return None };
+        let state = self.gpus.gpus.iter().find(|state| state.gpu.uuid == gpu)?;
+        let part = instance.map(|Instance { gpu, compute }| match compute {
+            Some(compute) => format!("{}/{}", gpu.0, compute.0),
+            None => gpu.0.to_string(),
+        });
+        Some(Hardware { pci: state.gpu.pci, part })
     }
-}
-
-/// Whether a MIG instance of that UUID is on the GPU.
-fn has_instance(state: &GpuState, uuid: &str) -> bool {
-    let mig = state.sample.as_ref().and_then(|sample| sample.mig.value());
-    let instances = mig.and_then(|mig| mig.instances.value());
-    let compute = instances.into_iter().flatten().flat_map(|instance| &instance.compute_instances);
-    compute.filter_map(|instance| instance.uuid.as_deref()).any(|own| own == uuid)
 }
 
 /// GPUs that a process holds, as the driver says.
@@ -217,7 +213,9 @@ mod tests {
             devices: &devices,
         };
         let plugin = |resource: &str, id: &str| {
-            known.hardware_of(DeviceName::Plugin { resource, id }).map(|hardware| hardware.pci)
+            known
+                .hardware_of(DeviceName::Plugin { resource, id }, &mut known.resolver())
+                .map(|hardware| hardware.pci)
         };
         let here = Some(gpu.place.pci);
         assert_eq!(plugin("nvidia.com/gpu", uuid), here);
@@ -235,7 +233,7 @@ mod tests {
                 share_id: None,
                 cdi_devices: Vec::new(),
             };
-            known.hardware_of(DeviceName::Claim(&claim)).map(|hardware| hardware.pci)
+            known.hardware_of(DeviceName::Claim(&claim), &mut known.resolver()).map(|hardware| hardware.pci)
         };
         assert_eq!((claim("gpu-1"), claim("other"), claim("gpu-9")), (here, here, None));
     }

@@ -1,0 +1,249 @@
+//! The NodeResourceTopology object without an API server: `topo -o nrt`, and the file that the daemon keeps.
+
+#![cfg(feature = "simulator")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use common::{Daemon, gpulet, stderr, stdout, value, wait_until};
+use gpulet_simulator::command::{Command as Happening, Load};
+use gpulet_simulator::kubelet::{Container, Device, Fault, Machine, Pod, Settings, SimulatedKubelet};
+use gpulet_simulator::{ClockMode, SimulatedNode};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use tempfile::TempDir;
+
+const GPUS: &str = "nvidia.com/gpu";
+
+struct Node {
+    simulated: SimulatedNode,
+    directory: TempDir,
+}
+
+impl Node {
+    fn start(name: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("node");
+        let node =
+            Self { simulated: SimulatedNode::start(name, &path, ClockMode::Stepped).unwrap(), directory };
+        // Nobody holds a GPU, where there are any.
+        if name != "cpu-only" {
+            node.simulated.command(Happening::Load { gpu: None, load: Load::Idle }).unwrap();
+            node.simulated.step(Duration::from_secs(1)).unwrap();
+        }
+        node
+    }
+
+    fn gpulet(&self) -> Command {
+        let config = self.directory.path().join("config.yaml");
+        let text = "sampling: {interval: 100ms, slow-interval: 200ms}\nkubernetes: {publish: never}\n\
+                    kubelet: {interval: 1s}\n";
+        fs::write(&config, text).unwrap();
+        let mut command = gpulet();
+        command.envs(self.simulated.environment()).arg("--config").arg(config);
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.gpulet().args(arguments).output().unwrap()
+    }
+
+    fn daemon(&self) -> Daemon {
+        let mut command = self.gpulet();
+        command.args(["run", "--listen", "127.0.0.1:0", "--node-name", "gpu-1"]);
+        let daemon = Daemon::start(command);
+        daemon.ready();
+        daemon
+    }
+
+    fn file(&self) -> PathBuf {
+        self.simulated.host_root().join("run/gpulet/noderesourcetopology.yaml")
+    }
+
+    /// A strict kubelet with the GPUs of this node.
+    fn kubelet(&self, name: &str) -> SimulatedKubelet {
+        let machine = Machine::of(&gpulet_simulator::node::Node::load(name).unwrap());
+        let settings = Settings::strict(&machine);
+        let kubelet = SimulatedKubelet::start(machine, settings, &self.simulated.host_root()).unwrap();
+        let topology: Value = serde_json::from_slice(&self.run(&["topo", "-o", "json"]).stdout).unwrap();
+        let device = |gpu: &Value| Device {
+            id: gpu["uuid"].as_str().unwrap().to_owned(),
+            numa: gpu["numa"]["node"].as_i64().map(|node| vec![node]),
+            healthy: true,
+        };
+        kubelet.register(GPUS, topology["gpus"].as_array().unwrap().iter().map(device).collect());
+        kubelet
+    }
+}
+
+fn yaml(text: &str) -> Value {
+    serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// What is free of `resource` in each zone of type Node.
+fn free(object: &Value, resource: &str) -> Vec<u64> {
+    let zones = object["zones"].as_array().unwrap().iter().filter(|zone| zone["type"] == "Node");
+    let of = |zone: &Value| {
+        let resources = zone["resources"].as_array().unwrap();
+        let has = resources.iter().find(|has| has["name"] == resource).unwrap();
+        has["available"].as_str().unwrap().parse().unwrap()
+    };
+    zones.map(of).collect()
+}
+
+fn in_file(file: &Path, resource: &str) -> Option<Vec<u64>> {
+    Some(free(&yaml(&fs::read_to_string(file).ok()?), resource))
+}
+
+fn wait_for(file: &Path, resource: &str, expected: &[u64]) {
+    wait_until(&format!("{expected:?} of {resource}"), || {
+        (in_file(file, resource).as_deref() == Some(expected)).then_some(())
+    });
+}
+
+fn train(gpus: u64) -> Pod {
+    Pod::new("ml", "train").container(Container::new("main").guaranteed(4, 1 << 30).devices(GPUS, gpus))
+}
+
+#[test]
+fn each_node_has_its_object_without_a_cluster() {
+    for (name, gpus) in [("dgx-h100", vec![4, 4]), ("l40s-4x", vec![2, 2]), ("cpu-only", vec![])] {
+        let node = Node::start(name);
+        let output = node.run(&["topo", "-o", "nrt", "--node-name", "gpu-1"]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        let object = yaml(&stdout(&output));
+        assert_eq!(object["apiVersion"], "topology.node.k8s.io/v1alpha2");
+        assert_eq!(object["kind"], "NodeResourceTopology");
+        assert_eq!(object["metadata"]["name"], "gpu-1");
+        if !gpus.is_empty() {
+            assert_eq!(free(&object, GPUS), gpus, "{name}");
+        }
+        assert!(free(&object, "memory").iter().all(|bytes| *bytes > 0), "{name}");
+        assert_eq!(stderr(&output), "", "there is no kubelet, which is nothing odd");
+    }
+}
+
+#[test]
+fn why_tells_pod_by_pod_and_goes_with_nrt_only() {
+    let node = Node::start("dgx-h100");
+    let kubelet = node.kubelet("dgx-h100");
+    kubelet.admit(train(2)).unwrap();
+    let output = node.run(&["topo", "-o", "nrt", "--why"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let why = stdout(&output);
+    assert!(why.contains("ml/train, container main"), "{why}");
+    assert!(why.contains("nvidia.com/gpu: available 2 = 4 allocatable"), "{why}");
+    let refused = node.run(&["topo", "--why"]);
+    assert_eq!(refused.status.code(), Some(64));
+    assert!(stderr(&refused).contains("-o nrt"), "{}", stderr(&refused));
+}
+
+#[test]
+fn a_kubelet_that_does_not_answer_is_said_and_the_object_is_made_without_it() {
+    let node = Node::start("dgx-h100");
+    let kubelet = node.kubelet("dgx-h100");
+    kubelet.fault(Some(Fault::Garbage));
+    let output = node.run(&["topo", "-o", "nrt"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("made without the kubelet"), "{}", stderr(&output));
+    assert_eq!(free(&yaml(&stdout(&output)), GPUS), [4, 4]);
+}
+
+#[test]
+fn without_kubernetes_the_daemon_keeps_the_object_in_a_file() {
+    let node = Node::start("dgx-h100");
+    let mut daemon = node.daemon();
+    let file = node.file();
+    wait_for(&file, GPUS, &[4, 4]);
+    let inode = fs::metadata(&file).unwrap().ino();
+    daemon.scrape_until("further scans", |scrape| {
+        value(scrape, "gpulet_topology_publications_unchanged_total").is_some_and(|scans| scans > 4.0)
+    });
+    assert_eq!(fs::metadata(&file).unwrap().ino(), inode, "what does not change is not written again");
+    let scrape = daemon.get("/metrics").1;
+    assert_eq!(
+        value(&scrape, "gpulet_topology_publication_state{state=\"Published\"}"),
+        Some(1.0),
+        "{scrape}"
+    );
+    assert!(!scrape.contains("gpulet_kubelet_answers"), "there is no kubelet");
+    daemon.signal(Signal::SIGTERM);
+    assert!(daemon.ended().success());
+    assert!(in_file(&file, GPUS).is_some(), "it stays");
+}
+
+#[test]
+fn what_pods_have_is_in_the_file() {
+    let node = Node::start("dgx-h100");
+    let kubelet = node.kubelet("dgx-h100");
+    let _daemon = node.daemon();
+    let file = node.file();
+    wait_for(&file, GPUS, &[4, 4]);
+    kubelet.admit(train(3)).unwrap();
+    wait_until("three GPUs are taken", || {
+        in_file(&file, GPUS).filter(|free| free.iter().sum::<u64>() == 5).map(drop)
+    });
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(text.contains("single-numa-node"), "the kubelet's settings: {text}");
+    kubelet.remove("ml", "train");
+    wait_for(&file, GPUS, &[4, 4]);
+}
+
+#[test]
+fn the_last_good_answer_stands_whatever_the_kubelet_does() {
+    let node = Node::start("dgx-h100");
+    let kubelet = node.kubelet("dgx-h100");
+    kubelet.admit(train(3)).unwrap();
+    let daemon = node.daemon();
+    let file = node.file();
+    let taken = || in_file(&file, GPUS).filter(|free| free.iter().sum::<u64>() == 5).map(drop);
+    wait_until("three GPUs are taken", taken);
+    let failures = |reason: &str| {
+        let series = format!("gpulet_kubelet_failures_total{{reason=\"{reason}\"}}");
+        daemon.scrape_until(reason, |scrape| value(scrape, &series).is_some_and(|count| count > 0.0))
+    };
+    kubelet.fault(Some(Fault::Garbage));
+    failures("Garbled");
+    kubelet.fault(Some(Fault::Broken));
+    failures("Failed");
+    kubelet.fault(None);
+    kubelet.remove_socket().unwrap();
+    let scrape = failures("SocketAbsent");
+    assert!(value(&scrape, "gpulet_kubelet_answer_age_seconds").unwrap() >= 0.0);
+    assert!(taken().is_some(), "what it told last stands");
+    assert_eq!(daemon.get("/healthz").0, 200);
+    kubelet.replace_socket().unwrap();
+    kubelet.remove("ml", "train");
+    wait_for(&file, GPUS, &[4, 4]);
+    assert!(daemon.logged("the kubelet answers").len() >= 2, "it is said when it is back");
+}
+
+#[test]
+fn an_answer_of_six_megabytes_is_read() {
+    let node = Node::start("dgx-h100");
+    let kubelet = node.kubelet("dgx-h100");
+    kubelet.fault(Some(Fault::Large { bytes: 6 << 20 }));
+    let _daemon = node.daemon();
+    wait_for(&node.file(), GPUS, &[4, 4]);
+}
+
+#[test]
+fn a_kubelet_that_hangs_delays_neither_sampling_nor_the_end() {
+    let node = Node::start("dgx-h100");
+    let kubelet = node.kubelet("dgx-h100");
+    kubelet.fault(Some(Fault::Hang));
+    let mut daemon = node.daemon();
+    let ticks = |scrape: &str| value(scrape, "gpulet_sampling_ticks_total").unwrap_or_default();
+    let before = ticks(&daemon.get("/metrics").1);
+    daemon.scrape_until("it samples", |scrape| ticks(scrape) >= before + 10.0);
+    let asked = Instant::now();
+    daemon.signal(Signal::SIGTERM);
+    assert!(daemon.ended().success());
+    assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
+}
