@@ -84,13 +84,12 @@ where
         while !self.seen.is_closed() {
             let begun = Instant::now();
             let ended = self.round(&mut version).await;
-            if begun.elapsed() >= self.limits().watch / WELL {
-                failures = 0;
-            }
-            let well = ended.is_ok() && failures == 0 && begun.elapsed() >= self.limits().watch / WELL;
-            if !well {
-                failures = failures.saturating_add(1);
-            }
+            let lasted = begun.elapsed() >= self.limits().watch / WELL;
+            failures = match (&ended, lasted) {
+                (Ok(()), true) => 0,
+                (Err(_), true) => 1,
+                (_, false) => failures.saturating_add(1),
+            };
             if let Err(error) = &ended {
                 self.trouble(error, failures);
             }
