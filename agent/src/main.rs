@@ -17,6 +17,7 @@ mod control;
 mod daemon;
 mod discovery;
 mod file;
+mod holders;
 mod kubelet;
 mod listen;
 mod logging;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use gpulet_host::bundle::BundleError;
 use gpulet_host::{Root, hardware};
+use gpulet_inventory::holders::Holders;
 use gpulet_inventory::host::Host;
 use gpulet_inventory::record::NodeRecord;
 use gpulet_inventory::topology::NodeTopology;
@@ -14,6 +15,7 @@ use gpulet_nvml::{Classes, Driver};
 use crate::config::Settings;
 use crate::daemon::{self, Places};
 use crate::discovery;
+use crate::holders::Joiner;
 use crate::profile::Expected;
 use crate::record;
 use crate::text_file::TextReader;
@@ -99,7 +101,9 @@ pub(crate) struct Seen {
     pub(crate) host: Host,
     /// The driver's.
     pub(crate) driver: NodeRecord,
-    /// How long asking for them took.
+    /// Whose the processes on the GPUs are, as far as kernel and driver tell.
+    pub(crate) holders: Holders,
+    /// How long asking for the driver's side took.
     pub(crate) took: Duration,
 }
 
@@ -123,20 +127,23 @@ impl Node {
     /// Looks at everything once. Takes about as long as the driver does, at most some deadlines.
     pub(crate) async fn look(&self) -> Seen {
         match self {
-            Self::Recorded { root, record } => {
-                Seen { host: hardware::read(root), driver: (**record).clone(), took: Duration::ZERO }
-            }
+            Self::Recorded { root, record } => Seen::new(root, (**record).clone(), Duration::ZERO),
             Self::Live { root, driver } => {
                 let begun = Instant::now();
                 let record = said(driver).await;
                 let took = begun.elapsed();
-                Seen { host: hardware::read(root), driver: record, took }
+                Seen::new(root, record, took)
             }
         }
     }
 }
 
 impl Seen {
+    fn new(root: &Root, driver: NodeRecord, took: Duration) -> Self {
+        let holders = Joiner::new(root.clone()).join(&driver.gpus, None, None);
+        Self { host: hardware::read(root), driver, holders, took }
+    }
+
     /// The topology, held against the profile in the file `expected`.
     pub(crate) fn topology(&self, expected: Option<&Path>) -> NodeTopology {
         let NodeRecord { gpus, locality } = &self.driver;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gpulet_inventory::gpu::{Architecture, Gpu, MaxClocks, PcieMax};
+use gpulet_inventory::holders::Holders;
 use gpulet_inventory::host::{Host, PciDevice, PciKind, PciPath};
 use gpulet_inventory::link::{NvLink, RemoteKind};
 use gpulet_inventory::mig::{MigMode, MigProfile, MigState, Placement};
@@ -42,6 +43,7 @@ pub fn snapshot(gpus: usize, links: usize) -> Snapshot {
         gpus: Part::new(node, now),
         topology: Part::new(topology, now),
         free_sets,
+        holders: Part::new(Holders::default(), now),
         process: Part::new(process(), now),
     }
 }

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
+mod held;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -19,6 +21,8 @@ fn rendering_allocates_nothing() {
     node.gpus[1].condition = Condition::Down(DownReason::DriverDown);
     node.gpus[2].xids = Reading::Supported(BTreeMap::from([(4711, 3)]));
     Arc::make_mut(&mut node.gpus[2].gpu).name = Reading::Supported("a \"name\"\nof two lines".into());
+
+    snapshot.holders.value = Arc::new(held::holders(&snapshot.gpus.value));
 
     for format in [Format::Text004, Format::OpenMetrics100] {
         let mut out = Vec::new();

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 mod checker;
+mod held;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -462,4 +463,35 @@ proptest! {
             prop_assert!(!there, "{} is there", missing.series);
         }
     }
+}
+
+#[test]
+fn holders_are_told_by_device_and_owner() {
+    let mut snapshot = gpulet_benches::snapshot(2, 0);
+    assert_eq!(value(&read(&snapshot), "gpulet_kubelet_unknown_devices", &[]), 0.0);
+    snapshot.holders.value = Arc::new(held::holders(&snapshot.gpus.value));
+    let series = read(&snapshot);
+    let name = "gpulet_gpu_holder_info";
+    assert_eq!(find(&series, name, &[]).len(), 8);
+    let pod = [
+        ("gpu", "1"),
+        ("gpu_instance", "7"),
+        ("compute_instance", "0"),
+        ("owner", "pod"),
+        ("namespace", "team \"a\""),
+        ("pod", "trainer-0"),
+        ("pod_uid", "0b1c2d3e-4f50-6172-8394-a5b6c7d8e9f0"),
+        ("container", "main"),
+    ];
+    assert_eq!(value(&series, name, &pod), 1.0);
+    for owner in ["host:nvidia-persistenced.service", "unknown"] {
+        let labels = [("gpu", "0"), ("gpu_instance", ""), ("owner", owner), ("pod", "")];
+        assert_eq!(value(&series, name, &labels), 1.0);
+    }
+    // Two shares of one container are one series.
+    let given =
+        [("gpu", "0"), ("gpu_instance", "7"), ("resource", "nvidia.com/gpu.shared"), ("pod", "trainer-0")];
+    assert_eq!(value(&series, "gpulet_gpu_allocated_info", &given), 1.0);
+    assert_eq!(find(&series, "gpulet_gpu_allocated_info", &[]).len(), 4);
+    assert_eq!(value(&series, "gpulet_kubelet_unknown_devices", &[]), 1.0);
 }

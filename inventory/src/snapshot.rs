@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::gpu::Gpu;
+use crate::holders::Holders;
 use crate::pci::PciAddress;
 use crate::reading::{Answer, Reading};
 use crate::sample::Sample;
@@ -49,6 +50,8 @@ pub struct Snapshot {
     pub topology: Part<NodeTopology>,
     /// The largest sets of GPUs that answer and that no process holds, by their positions in the topology.
     pub free_sets: LargestFreeSets,
+    /// Who holds which GPU, and to whom the kubelet gave it.
+    pub holders: Part<Holders>,
     /// The agent's own process.
     pub process: Part<ProcessStats>,
 }

@@ -12,7 +12,7 @@ use super::{CommandError, places, print};
 use crate::cli::Global;
 use crate::config::Settings;
 use crate::daemon::{self, DaemonError};
-use crate::{file, logging, node, record};
+use crate::{file, holders, logging, node, record};
 
 /// Why nothing was collected.
 #[derive(Debug, thiserror::Error)]
@@ -52,6 +52,7 @@ pub(super) fn collect(global: &Global, path: &Path) -> Result<(), CommandError> 
     let runtime = daemon::runtime()?;
     let record = runtime.block_on(node::said(&driver));
     hardware::read(&root);
+    holders::origins(&root, &record.gpus);
     let gpus = record.gpus.gpus.len();
     let attachments = record::attachments(record, Instant::now()).map_err(CollectError::Record)?;
     // Threads may hang in the driver: not waited for.

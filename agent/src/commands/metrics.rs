@@ -33,6 +33,7 @@ fn snapshot(seen: Seen, expected: Option<&Path>) -> Snapshot {
         taken: now,
         taken_unix: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
         free_sets: discovery::free_sets(&topology.model, &seen.driver.gpus),
+        holders: Part::new(seen.holders, now),
         gpus: Part::new(seen.driver.gpus, now),
         topology: Part::new(topology, now),
         process: Part::new(gpulet_host::process::stats().unwrap_or_default(), now),

@@ -6,12 +6,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use gpulet_inventory::holders::Holders;
 use gpulet_inventory::snapshot::{NodeGpus, Part, ProcessStats, Snapshot};
 
 use super::schedule::Schedule;
 use super::{Shared, transitions};
 use crate::config::settings::Sampling;
 use crate::discovery;
+use crate::holders::Joiner;
 use crate::notify::Watchdog;
 use crate::report;
 use crate::supervise::LoopError;
@@ -81,6 +83,7 @@ fn warn_if_too_short(watchdog: Duration, sampling: &Sampling) {
 struct Publisher {
     shared: Shared,
     watchdog: Option<Watchdog>,
+    joiner: Joiner,
     last: Option<Part<NodeGpus>>,
     process: ProcessStats,
     process_was_read: bool,
@@ -93,7 +96,8 @@ impl Publisher {
         if let Some(watchdog) = &watchdog {
             warn_if_too_short(watchdog.limit(), &shared.settings.borrow().sampling);
         }
-        Self { shared, watchdog, last, process: ProcessStats::default(), process_was_read: true }
+        let joiner = Joiner::new(shared.root.clone());
+        Self { shared, watchdog, joiner, last, process: ProcessStats::default(), process_was_read: true }
     }
 
     /// Hands what was read to the topology loop, which concludes from it where the GPUs sit.
@@ -115,6 +119,7 @@ impl Publisher {
             taken: now,
             taken_unix: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
             free_sets: discovery::free_sets(&topology.value.model, &gpus.value),
+            holders: Part::new(self.join(&gpus.value), now),
             gpus,
             topology,
             process: Part::new(self.process, now),
@@ -126,6 +131,13 @@ impl Publisher {
         if let Some(watchdog) = &mut self.watchdog {
             watchdog.progress(now);
         }
+    }
+
+    fn join(&mut self, gpus: &NodeGpus) -> Holders {
+        let kubernetes = &self.shared.kubernetes;
+        let (pods, allocation) = (kubernetes.pods.borrow().clone(), kubernetes.allocation.borrow().clone());
+        let allocation = allocation.as_ref().map(|part| &*part.value);
+        self.joiner.join(gpus, pods.as_deref().map(Vec::as_slice), allocation)
     }
 
     /// Keeps the last figures if `/proc` cannot be read, and says so once.

@@ -14,6 +14,7 @@ mod driver;
 mod error;
 mod fabric;
 mod gpu;
+mod holder;
 mod kubernetes;
 mod label;
 mod load;
@@ -184,6 +185,7 @@ pub(crate) fn families() -> impl Iterator<Item = &'static Family> {
         topology::FAMILIES,
         gpu::FAMILIES,
         load::FAMILIES,
+        holder::FAMILIES,
         power::FAMILIES,
         clock::FAMILIES,
         pcie::FAMILIES,

@@ -19,9 +19,9 @@ Every metric that gpulet serves at `/metrics`, in the order of a scrape. This pa
 - A value that the driver does not give makes no series. `gpulet metrics --explain` says which call answered what.
 - The series of a GPU carry `gpu` (the driver's index) and `uuid` and no more; for the model or the PCI address join them
   with `* on (uuid) group_left (model) gpulet_gpu_info`.
-- A GPU that does not answer keeps `gpulet_gpu_info`, `gpulet_gpu_up` (0, with the reason), `gpulet_gpu_sample_age_seconds`
-  and `gpulet_gpu_xid_errors_total`. Its other series end. One that has never said which it is has `gpulet_gpu_up` only,
-  with an empty `uuid`.
+- A GPU that does not answer keeps `gpulet_gpu_info`, `gpulet_gpu_up` (0, with the reason), `gpulet_gpu_sample_age_seconds`,
+  `gpulet_gpu_allocated_info` and `gpulet_gpu_xid_errors_total`. Its other series end. One that has never said which it is
+  has `gpulet_gpu_up` only, with an empty `uuid`.
 - The label `reason` of `gpulet_nvml_up` and `gpulet_gpu_up` is empty while the value is 1 and one of a few fixed words while
   it is 0. The GPUs of a driver that is down have the driver's reason. So `gpulet_gpu_up{reason!=\"Quiesced\"} == 0` is an
   alert that brings its reason and spares planned maintenance (`gpulet quiesce`).
