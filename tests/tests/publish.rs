@@ -230,8 +230,14 @@ fn what_does_not_change_is_not_written_and_a_burst_of_pods_costs_few_writes() {
 #[ignore = "needs etcd and kube-apiserver"]
 fn what_pods_have_is_published_with_the_kubelets_settings() {
     let world = World::complete("told");
+    // A run without API server leaves a file, which would be taken for true.
+    let file = world.node.host_root().join("run/gpulet/noderesourcetopology.yaml");
+    let before = Agent::run(&world.node, &["--publish", "never"]);
+    wait_until("the file", || file.exists().then_some(()));
+    drop(before);
     let _agent = world.agent(&[]);
     world.wait_for(GPUS, &[4, 4]);
+    wait_until("the file is gone", || (!file.exists()).then_some(()));
     world.start("train", 8, 2);
     wait_until("two GPUs are taken", || {
         world.available(GPUS).filter(|free| free.iter().sum::<u64>() == 6).map(drop)

@@ -205,3 +205,76 @@ fn requests(own: &Own, series: &mut Series<'_>, value: fn(&ApiCount) -> u64) {
         series.point(&[Label::Text(verb), Label::Text(resource), code], value(count).into());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::encode::{Format, render};
+    use crate::own::BuildInfo;
+
+    fn scrape(count: impl FnOnce(&Own)) -> String {
+        let build = BuildInfo { version: "1".into(), revision: String::new(), rustc: String::new() };
+        let own = Own::new(build, &[]).unwrap();
+        count(&own);
+        let mut text = Vec::new();
+        render(&gpulet_benches::snapshot(1, 0), &own, Format::Text004, &mut text);
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn without_kubernetes_there_are_no_series_of_it() {
+        let text = scrape(|_| {});
+        for family in FAMILIES {
+            assert!(!text.contains(&format!("\n{}", family.name)), "{}", family.name);
+        }
+    }
+
+    #[test]
+    fn one_state_holds_and_each_has_its_series() {
+        let text = scrape(|own| own.kubernetes.publication("OtherPublisher"));
+        for state in states() {
+            let flag = u8::from(state == "OtherPublisher");
+            let line = format!("gpulet_topology_publication_state{{state=\"{state}\"}} {flag}\n");
+            assert!(text.contains(&line), "{line}{text}");
+        }
+        assert!(text.contains("gpulet_topology_publications_total{why=\"changed\"} 0\n"), "{text}");
+    }
+
+    #[test]
+    fn what_was_counted_is_told() {
+        let request = ApiRequest { verb: "apply", resource: "noderesourcetopologies", code: Some(200) };
+        let unanswered = ApiRequest { code: None, ..request };
+        let count = ApiCount { requests: 2, sent_bytes: 7, received_bytes: 9 };
+        let text = scrape(|own| {
+            let kubernetes = &own.kubernetes;
+            kubernetes.publication("Published");
+            kubernetes.wrote(Why::Changed, Duration::from_secs(1_700_000_000));
+            kubernetes.not_written("Conflict");
+            kubernetes.unchanged();
+            kubernetes.notes([NoteReason::DeviceGone, NoteReason::DeviceGone].into_iter());
+            kubernetes.kubelet_asked();
+            kubernetes.kubelet_answered(Instant::now());
+            kubernetes.kubelet_failed("TimedOut");
+            kubernetes.kubelet_restarted();
+            kubernetes.requests([(request, count), (unanswered, count)].into_iter());
+        });
+        for line in [
+            "gpulet_topology_publications_total{why=\"changed\"} 1",
+            "gpulet_topology_publication_failures_total{reason=\"Conflict\"} 1",
+            "gpulet_topology_publications_unchanged_total 1",
+            "gpulet_topology_publication_timestamp_seconds 1700000000",
+            "gpulet_topology_publication_notes{reason=\"DeviceGone\"} 2",
+            "gpulet_kubelet_answers_total 1",
+            "gpulet_kubelet_failures_total{reason=\"TimedOut\"} 1",
+            "gpulet_kubelet_socket_changes_total 1",
+            "gpulet_api_requests_total{verb=\"apply\",resource=\"noderesourcetopologies\",code=\"200\"} 2",
+            "gpulet_api_requests_total{verb=\"apply\",resource=\"noderesourcetopologies\",code=\"\"} 2",
+            "gpulet_api_sent_bytes_total{verb=\"apply\",resource=\"noderesourcetopologies\",code=\"200\"} 7",
+        ] {
+            assert!(text.contains(&format!("\n{line}")), "{line}\n{text}");
+        }
+        assert!(text.contains("\ngpulet_kubelet_answer_age_seconds "), "{text}");
+    }
+}

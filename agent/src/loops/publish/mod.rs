@@ -43,6 +43,10 @@ pub(crate) async fn run(shared: Shared) -> Result<(), LoopError> {
             Access::Api(api) => Some(Store::Api(api.clone())),
             Access::None => file(&shared)?,
         };
+        if let (Some(Store::Api(_)), Some(Store::File(left))) = (&store, file(&shared)?) {
+            // What another run kept there would be taken for true.
+            tokio::task::spawn_blocking(move || left.remove());
+        }
         let publish = async {
             match store {
                 Some(store) => Desk::new(shared.clone(), store).run().await,
@@ -99,7 +103,7 @@ struct Desk {
 /// What came of a request.
 enum Outcome {
     Looked(Result<Option<Observed>, Refusal>),
-    Wrote(Why, Result<(), Refusal>),
+    Wrote(Why, Result<String, Refusal>),
 }
 
 impl Desk {
@@ -219,9 +223,9 @@ impl Desk {
     fn answered(&mut self, outcome: Outcome) {
         let event = match outcome {
             Outcome::Looked(Ok(found)) => Event::Looked(found),
-            Outcome::Wrote(why, Ok(())) => {
+            Outcome::Wrote(why, Ok(version)) => {
                 self.wrote(why);
-                Event::Written
+                Event::Written(version)
             }
             Outcome::Looked(Err(refusal)) | Outcome::Wrote(_, Err(refusal)) => {
                 self.shared.own.kubernetes.not_written(refusal.reason);

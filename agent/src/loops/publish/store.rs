@@ -63,17 +63,17 @@ impl Store {
         }
     }
 
-    /// Writes it.
+    /// Writes it, and gives its version then; a file has none.
     pub(super) async fn write(
         self,
         body: Arc<Body>,
         node_uid: Option<String>,
         force: bool,
-    ) -> Result<(), Refusal> {
+    ) -> Result<String, Refusal> {
         match self {
-            Self::Api(api) => Ok(api.apply_nrt(&body, node_uid.as_deref(), force).await.map(drop)?),
+            Self::Api(api) => Ok(api.apply_nrt(&body, node_uid.as_deref(), force).await?.resource_version),
             Self::File(object) => {
-                let write = spawn_blocking(move || object.write(&body));
+                let write = spawn_blocking(move || object.write(&body).map(|()| String::new()));
                 write.await.unwrap_or_else(|error| Err(broken(&error)))
             }
         }
@@ -94,6 +94,20 @@ impl ObjectFile {
             return Ok(());
         }
         self.replace(&self.path, &text).map_err(|error| self.failed(&error))
+    }
+
+    /// Takes it away, if it is one of ours.
+    pub(super) fn remove(&self) {
+        if let Ok(Some(_)) = self.read() {
+            match std::fs::remove_file(&self.path) {
+                Ok(()) => {
+                    tracing::info!(path = %self.path.display(), "the object is at the API server now; its file was removed")
+                }
+                Err(error) => {
+                    tracing::warn!(path = %self.path.display(), %error, "the object is at the API server now; its file is old and cannot be removed")
+                }
+            }
+        }
     }
 
     fn replace(&self, path: &Path, text: &str) -> io::Result<()> {
