@@ -84,5 +84,5 @@ func ask(client podresources.PodResourcesListerClient) (string, error) {
 
 // text leaves nothing out: NUMA node 0 is `"ID":"0"`. Spaces that protojson adds at random go in json.Marshal.
 func text(message proto.Message) (json.RawMessage, error) {
-	return protojson.MarshalOptions{EmitUnpopulated: true, UseProtoNames: true}.Marshal(message)
+	return protojson.MarshalOptions{EmitUnpopulated: true}.Marshal(message)
 }

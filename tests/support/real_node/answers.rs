@@ -54,7 +54,7 @@ impl Answers {
     pub fn parse(line: &str) -> Self {
         let raw: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
         let text = |value: &Value| value.as_str().unwrap().to_owned();
-        let pods = list(&raw["list"]["pod_resources"]).iter().map(|pod| {
+        let pods = list(&raw["list"]["podResources"]).iter().map(|pod| {
             let containers = list(&pod["containers"]).iter().map(Holding::parse);
             let all = containers.fold(Holding::default(), Holding::and);
             ((text(&pod["namespace"]), text(&pod["name"])), all)
@@ -91,19 +91,19 @@ impl Holding {
 
     fn parse(value: &Value) -> Self {
         let devices = list(&value["devices"]).iter().flat_map(|devices| {
-            list(&devices["device_ids"]).iter().map(|id| Device {
-                resource: devices["resource_name"].as_str().unwrap().to_owned(),
+            list(&devices["deviceIds"]).iter().map(|id| Device {
+                resource: devices["resourceName"].as_str().unwrap().to_owned(),
                 id: id.as_str().unwrap().to_owned(),
                 nodes: nodes(devices),
             })
         });
         let memory = list(&value["memory"]).iter().map(|memory| Memory {
-            kind: memory["memory_type"].as_str().unwrap().to_owned(),
+            kind: memory["memoryType"].as_str().unwrap().to_owned(),
             bytes: number(&memory["size"]),
             nodes: nodes(memory),
         });
         Self {
-            cpus: list(&value["cpu_ids"]).iter().map(number).collect(),
+            cpus: list(&value["cpuIds"]).iter().map(number).collect(),
             memory: memory.collect(),
             devices: devices.collect(),
         }

@@ -109,7 +109,8 @@ impl Admissions<'_> {
     /// The same after the verdict on `pod`. Of an admission the delay is kept.
     fn settled_after(&mut self, pod: &Pod, verdict: &Verdict) -> Answers {
         if *verdict != Verdict::Admitted {
-            return self.settled();
+            // For a moment the kubelet tells of a Pod that it has refused, too: one that has nothing.
+            return self.settled_when(|answers| !answers.pods.contains_key(&key(pod)));
         }
         let answers = self.settled_when(|answers| has_all(answers, pod));
         let told = self.watched.since(|answers| has_all(answers, pod)).expect("the kubelet has told");
@@ -164,10 +165,8 @@ impl Admissions<'_> {
 
     /// Waits until the kubelet has taken back what the Pod had.
     fn wait_until_gone(&self, pod: &Pod) {
-        let key = ("default".to_owned(), pod.name.clone());
-        self.node.wait_for("the kubelet takes back what the Pod had", || {
-            self.watched.last().filter(|answers| !answers.pods.contains_key(&key))
-        });
+        let gone = || self.watched.last().filter(|answers| !answers.pods.contains_key(&key(pod)));
+        self.node.wait_for("the kubelet takes back what the Pod had", gone);
     }
 
     fn print_delays(&self) {
@@ -186,11 +185,16 @@ impl Admissions<'_> {
 
 /// Whether the kubelet says that `pod` has all that it asked for. In the middle of an admission it tells a part.
 fn has_all(answers: &Answers, pod: &Pod) -> bool {
-    let Some(holding) = answers.pods.get(&("default".to_owned(), pod.name.clone())) else { return false };
+    let Some(holding) = answers.pods.get(&key(pod)) else { return false };
     let memory: u64 = holding.memory.iter().map(|memory| memory.bytes).sum();
     holding.cpus.len() as u64 == pod.sum("cpu")
         && memory == pod.sum("memory")
         && holding.devices.len() as u64 == pod.sum("nvidia.com/gpu")
+}
+
+/// Its namespace and name.
+fn key(pod: &Pod) -> (String, String) {
+    ("default".to_owned(), pod.name.clone())
 }
 
 fn path(pod: &Pod) -> String {

@@ -26,14 +26,21 @@ fn manifests() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("daemonset")
 }
 
-/// The manifests, in order; the driver's library is where the simulated one is.
+/// The manifests, in order; with the driver's library and device files, which NVIDIA's runtime would bring into the Pod.
 fn objects() -> Vec<Value> {
+    const DRIVER: &str = "/run/nvidia/simulated";
     let mut objects = documents(&manifests());
     let daemonset = objects.iter_mut().find(|object| object["kind"] == "DaemonSet").unwrap();
-    let container = &mut daemonset["spec"]["template"]["spec"]["containers"][0];
-    let library = "/host/run/nvidia/simulated/lib/libnvidia-ml.so.1";
-    let environment = container["env"].as_array_mut().unwrap();
-    environment.push(json!({ "name": "GPULET_NVML_LIBRARY", "value": library }));
+    let pod = &mut daemonset["spec"]["template"]["spec"];
+    let push = |list: &mut Value, item: Value| list.as_array_mut().unwrap().push(item);
+    push(
+        &mut pod["volumes"],
+        json!({ "name": "driver", "hostPath": { "path": DRIVER, "type": "Directory" } }),
+    );
+    let container = &mut pod["containers"][0];
+    push(&mut container["volumeMounts"], json!({ "name": "driver", "mountPath": DRIVER }));
+    let library = format!("{DRIVER}/lib/libnvidia-ml.so.1");
+    push(&mut container["env"], json!({ "name": "GPULET_NVML_LIBRARY", "value": library }));
     objects
 }
 

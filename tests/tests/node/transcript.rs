@@ -1,6 +1,7 @@
 //! What the real kubelet answers to what, kept for the simulated one to be held against: where `GPULET_TRANSCRIPT` names a
-//! file, it is written there. `simulator/tests/data/kubelet-1.36.json` is such a file.
+//! file, it is written there, in the form of `simulator/tests/transcripts`.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use gpulet_tests::{Answers, RealNode};
@@ -18,47 +19,49 @@ pub(crate) struct Transcript {
 }
 
 impl Transcript {
-    /// Begins with the machine, the kubelet's settings, and its answers while it has no Pod.
+    /// Begins with the machine, the kubelet's settings, and the devices that it knows.
     pub(crate) fn begin(node: &RealNode, answers: &Answers) -> Self {
         let settings = Path::new(env!("CARGO_MANIFEST_DIR")).join("node/guest/kubelet.yaml");
         let settings: Value = serde_saphyr::from_str(&std::fs::read_to_string(settings).unwrap()).unwrap();
-        let start = json!({
-            "kubelet": node.run("kubelet --version").trim(),
-            "machine": machine(node),
-            "settings": settings,
-            "allocatable": answers.raw["allocatable"],
-        });
+        let mut devices: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+        for device in &answers.allocatable.devices {
+            devices
+                .entry(&device.resource)
+                .or_default()
+                .push(json!({ "id": device.id, "numa": device.nodes }));
+        }
+        let source = format!("a node in tests/node, {}", node.run("kubelet --version").trim());
+        let start =
+            json!({ "source": source, "settings": settings, "machine": machine(node), "devices": devices });
         Self { file: std::env::var_os("GPULET_TRANSCRIPT").map(PathBuf::from), start, steps: Vec::new() }
     }
 
     /// A Pod was created; `answers` are those after the verdict.
     pub(crate) fn admission(&mut self, pod: &Pod, verdict: &Verdict, answers: &Answers) {
-        let verdict = match verdict {
-            Verdict::Admitted => json!("admitted"),
-            Verdict::Rejected { reason, message } => json!({ "reason": reason, "message": message }),
-        };
         let mut manifest = pod.manifest();
         // What decides where it lies, and no more.
         manifest["spec"] = json!({ "containers": manifest["spec"]["containers"] });
         for container in manifest["spec"]["containers"].as_array_mut().unwrap() {
             *container = json!({ "name": container["name"], "resources": container["resources"] });
         }
-        self.steps.push(json!({ "admit": manifest, "verdict": verdict, "list": answers.raw["list"] }));
+        let mut step = json!({ "admit": manifest, "answer": answers.raw["list"] });
+        if let Verdict::Rejected { reason, message } = verdict {
+            let message = message.strip_prefix("Pod was rejected: ").unwrap_or(message);
+            step["verdict"] = json!({ "reason": reason, "message": message });
+        }
+        self.steps.push(step);
     }
 
     /// A Pod has ended or was deleted.
     pub(crate) fn removal(&mut self, pod: &Pod, answers: &Answers) {
-        self.steps.push(json!({ "remove": format!("default/{}", pod.name), "list": answers.raw["list"] }));
+        self.steps.push(json!({ "remove": pod.name, "answer": answers.raw["list"] }));
     }
 
-    /// Writes it, if it is wanted: a line for each step.
-    pub(crate) fn end(self) {
+    /// Writes it in one line, if it is wanted.
+    pub(crate) fn end(mut self) {
         let Some(file) = self.file else { return };
-        let mut text = format!("{{\n\"start\": {},\n\"steps\": [\n", self.start);
-        let steps: Vec<_> = self.steps.iter().map(Value::to_string).collect();
-        text.push_str(&steps.join(",\n"));
-        text.push_str("\n]\n}\n");
-        std::fs::write(file, text).unwrap();
+        self.start["steps"] = Value::Array(self.steps);
+        std::fs::write(file, format!("{}\n", self.start)).unwrap();
     }
 }
 
