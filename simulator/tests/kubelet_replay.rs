@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use flate2::read::GzDecoder;
-use gpulet_simulator::kubelet::Transcript;
+use gpulet_simulator::kubelet::{Allocator, CpuState, DeviceState, MemoryState, Transcript};
 
 /// Records, one a line, packed or not.
 fn transcripts(path: &Path) -> Vec<Transcript> {
@@ -22,6 +22,23 @@ fn transcripts(path: &Path) -> Vec<Transcript> {
     lines.lines().enumerate().map(parse).collect()
 }
 
+/// The state files: those of the record have the checksum that we would give them, and ours say the same.
+fn compare_files(number: usize, transcript: &Transcript, allocator: &Allocator) {
+    let Transcript { files, settings, .. } = transcript;
+    let Some(text) = files.get("cpu_manager_state") else { return };
+    let there: CpuState = serde_json::from_str(text).unwrap();
+    assert_eq!(there.true_checksum(), there.checksum(), "{number}: {text}");
+    assert_eq!(CpuState::of(allocator, settings), there, "{number}");
+    let text = &files["memory_manager_state"];
+    let there: MemoryState = serde_json::from_str(text).unwrap();
+    assert_eq!(there.true_checksum(), there.checksum(), "{number}: {text}");
+    assert_eq!(MemoryState::of(allocator, settings).in_order(), there.in_order(), "{number}");
+    // Written only when a Pod gets devices: what it says may be long past.
+    let text = &files["kubelet_internal_checkpoint"];
+    let there: DeviceState = serde_json::from_str(text).unwrap();
+    assert_eq!(there.true_checksum(), there.checksum(), "{number}: {text}");
+}
+
 /// Replays all; gives how often each verdict was seen.
 fn replay(path: &Path) -> BTreeMap<String, usize> {
     let mut verdicts = BTreeMap::new();
@@ -29,7 +46,7 @@ fn replay(path: &Path) -> BTreeMap<String, usize> {
     for (number, transcript) in transcripts(path).iter().enumerate() {
         count += 1;
         match transcript.replay() {
-            Ok(Ok(())) => {}
+            Ok(Ok(allocator)) => compare_files(number, transcript, &allocator),
             Ok(Err(difference)) => wrong.push(format!("{number}: {difference}\n{:?}", transcript.settings)),
             Err(error) => wrong.push(format!("{number}: {error}")),
         }

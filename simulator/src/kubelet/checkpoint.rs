@@ -94,7 +94,8 @@ struct DeviceEntry {
 }
 
 impl CpuState {
-    pub(super) fn of(allocator: &Allocator, settings: &Settings) -> Self {
+    /// The state of a kubelet.
+    pub fn of(allocator: &Allocator, settings: &Settings) -> Self {
         let list =
             |cpus: &std::collections::BTreeSet<u32>| cpus.iter().copied().collect::<CpuSet>().to_string();
         let of_pod = |(uid, containers): (&String, &BTreeMap<String, _>)| {
@@ -132,7 +133,8 @@ impl CpuState {
 }
 
 impl MemoryState {
-    pub(super) fn of(allocator: &Allocator, settings: &Settings) -> Self {
+    /// The state of a kubelet.
+    pub fn of(allocator: &Allocator, settings: &Settings) -> Self {
         let of_pod = |(uid, containers): (&String, &BTreeMap<String, Vec<Block>>)| {
             let blocks = |blocks: &[Block]| blocks.iter().map(BlockEntry::of).collect();
             (uid.clone(), containers.iter().map(|(name, of)| (name.clone(), blocks(of))).collect())
@@ -226,8 +228,8 @@ impl BlockEntry {
 }
 
 impl DeviceState {
-    /// `answered` tells what a plugin answered when it gave these devices away.
-    pub(super) fn of(allocator: &Allocator, answered: impl Fn(&str, &[&str]) -> Vec<u8>) -> Self {
+    /// The state of a kubelet. `answered` tells what a plugin answered when it gave these devices away.
+    pub fn of(allocator: &Allocator, answered: impl Fn(&str, &[&str]) -> Vec<u8>) -> Self {
         let mut entries = Vec::new();
         for (uid, containers) in &allocator.devices.given {
             for (container, resources) in containers {

@@ -26,6 +26,9 @@ pub struct Transcript {
     pub devices: BTreeMap<String, Vec<Unit>>,
     /// What happened.
     pub steps: Vec<Step>,
+    /// The state files at the end, by name; absent if they were not kept.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
 }
 
 /// A device that a plugin offered.
@@ -109,12 +112,12 @@ impl Difference {
 }
 
 impl Transcript {
-    /// Decides everything again. Which of several devices that are equally good a kubelet takes is chance: here those
+    /// Decides everything again, and gives what has come to be at the end. Which of several devices that are equally good a kubelet takes is chance: here those
     /// are taken that the real one took, as far as its rules allow; all else must come out by itself.
     ///
     /// # Errors
     /// Settings that are not simulated; the outer result. The first difference; the inner one.
-    pub fn replay(&self) -> Result<Result<(), Difference>, SettingsError> {
+    pub fn replay(&self) -> Result<Result<Allocator, Difference>, SettingsError> {
         let mut allocator = Allocator::new(&self.machine, &self.settings)?;
         for (resource, units) in &self.devices {
             let device = |unit: &Unit| Device { id: unit.id.clone(), numa: unit.numa.clone(), healthy: true };
@@ -125,7 +128,7 @@ impl Transcript {
                 return Ok(Err(difference));
             }
         }
-        Ok(Ok(()))
+        Ok(Ok(allocator))
     }
 }
 

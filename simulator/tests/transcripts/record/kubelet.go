@@ -71,7 +71,9 @@ type kubelet struct {
 	allocate lifecycle.PodAdmitHandler
 	capacity lifecycle.PodAdmitHandler
 	node     *v1.Node
-	pods     []*v1.Pod
+	// directory has the state files.
+	directory string
+	pods      []*v1.Pod
 }
 
 type ready struct{}
@@ -98,7 +100,7 @@ func start(machine Machine, settings Settings, devices map[string][]Unit) (*kube
 		return nil, err
 	}
 	logger := klog.TODO()
-	k := &kubelet{}
+	k := &kubelet{directory: directory}
 	active := func() []*v1.Pod { return k.pods }
 	if k.topology, err = topologymanager.NewManager(info.Topology, settings.TopologyPolicy, settings.TopologyScope, settings.TopologyOptions); err != nil {
 		return nil, err
@@ -325,4 +327,16 @@ func (m Machine) cadvisor() *cadvisorapi.MachineInfo {
 	}
 	info.NumSockets = len(sockets)
 	return info
+}
+
+func (k *kubelet) files() (map[string]string, error) {
+	files := map[string]string{}
+	for _, name := range []string{"cpu_manager_state", "memory_manager_state", "kubelet_internal_checkpoint"} {
+		text, err := os.ReadFile(k.directory + "/" + name)
+		if err != nil {
+			return nil, err
+		}
+		files[name] = string(text)
+	}
+	return files, nil
 }

@@ -238,5 +238,11 @@ func record(random *rand.Rand, steps int) (*Transcript, error) {
 		step.Answer = k.answer()
 		t.Steps = append(t.Steps, step)
 	}
-	return t, nil
+	// State of Pods that are gone is only cleared when another comes.
+	last := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "last", Namespace: "default", UID: "uid-last"}}
+	last.Spec.Containers = []v1.Container{{Name: "c", Resources: v1.ResourceRequirements{Limits: v1.ResourceList{}, Requests: v1.ResourceList{}}}}
+	verdict, _ := k.admit(last)
+	t.Steps = append(t.Steps, Step{Admit: manifest(last), Verdict: verdict, Answer: k.answer()})
+	t.Files, err = k.files()
+	return t, err
 }

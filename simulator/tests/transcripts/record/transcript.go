@@ -8,6 +8,8 @@ type Transcript struct {
 	Machine  Machine           `json:"machine"`
 	Devices  map[string][]Unit `json:"devices"`
 	Steps    []Step            `json:"steps"`
+	// Files is what lies on disk at the end, by name.
+	Files map[string]string `json:"files"`
 }
 
 type Machine struct {
