@@ -159,7 +159,7 @@ impl ControlPlane {
 
     /// Starts kube-controller-manager with `controllers`, such as `daemonset-controller`; it ends with the rest.
     pub fn start_controllers(&self, controllers: &[&str]) {
-        let mut command = Command::new(self.programs.join("kube-controller-manager"));
+        let mut command = Command::new(self.program("kube-controller-manager"));
         command.arg(format!("--kubeconfig={}", self.admin_kubeconfig().display()));
         command.arg(format!("--controllers={}", controllers.join(",")));
         command.arg(format!("--root-ca-file={}", self.keys.ca_path().display()));
@@ -173,7 +173,7 @@ impl ControlPlane {
 
     /// Starts kube-scheduler; it ends with the rest.
     pub fn start_scheduler(&self) {
-        let mut command = Command::new(self.programs.join("kube-scheduler"));
+        let mut command = Command::new(self.program("kube-scheduler"));
         command.arg(format!("--kubeconfig={}", self.admin_kubeconfig().display()));
         command.arg(format!("--secure-port={}", free_port()));
         command.arg(format!("--cert-dir={}", self.directory.path().join("scheduler").display()));
@@ -190,6 +190,16 @@ impl ControlPlane {
     /// What the API server measures of itself.
     pub fn metrics(&self) -> Scrape {
         Scrape::parse(&self.admin.text("/metrics"))
+    }
+
+    fn program(&self, name: &str) -> PathBuf {
+        let program = self.programs.join(name);
+        assert!(
+            program.exists(),
+            "{} is not there: unset KUBEBUILDER_ASSETS to have it built",
+            program.display()
+        );
+        program
     }
 
     fn certified(&self, file: &str, signed: &Signed) -> Identity {
@@ -215,7 +225,7 @@ impl ControlPlane {
     }
 
     fn api_server_command(&self) -> Command {
-        let mut command = Command::new(self.programs.join("kube-apiserver"));
+        let mut command = Command::new(self.program("kube-apiserver"));
         let mut flag = |name: &str, value: &dyn std::fmt::Display| {
             command.arg(format!("--{name}={value}"));
         };
