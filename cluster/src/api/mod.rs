@@ -42,6 +42,7 @@ pub use access::{Access, ServiceAccount};
 pub use error::{ApiError, Tried};
 pub use events::{Event, EventKind};
 pub use node::{CONDITIONS, Condition, ConditionStatus, MetadataChange, Node};
+pub use nrt::Version;
 pub use pace::{Limits, Pace};
 pub use seen::{Seen, Watch};
 pub use traffic::{Count, Kind, Traffic};
@@ -133,7 +134,7 @@ impl Api {
     }
 
     /// Writes this node's NodeResourceTopology by server-side apply as field manager `gpulet`, owned by the Node of that
-    /// UID, and gives it as it stands then. What equals the object already does not change its version. With `force`,
+    /// UID, and gives its version then. What equals the object already does not change its version. With `force`,
     /// ownership of what others have written passes to us.
     ///
     /// # Errors
@@ -143,13 +144,14 @@ impl Api {
         body: &Body,
         node_uid: Option<&str>,
         force: bool,
-    ) -> Result<Observed, ApiError> {
+    ) -> Result<Version, ApiError> {
         let request = Request::new(Verb::Apply, Resource::Topologies)
             .of(&self.node)
+            .answered_by_metadata()
             .with("fieldManager", FIELD_MANAGER)
             .with("force", force.to_string())
             .sending(nrt::applied(&self.node, node_uid, body));
-        self.connection.call::<TopologyObject>(&request).await.map(nrt::observed)
+        self.connection.call::<nrt::Written>(&request).await.map(Version::from)
     }
 
     /// Deletes this node's NodeResourceTopology if it is the one of this UID. That there is none is no error.
@@ -193,6 +195,7 @@ impl Api {
     async fn patch_status(&self, patch: serde_json::Value) -> Result<(), ApiError> {
         let request = Request::new(Verb::Strategic, Resource::NodeStatus)
             .of(&self.node)
+            .answered_by_metadata()
             .with("fieldManager", FIELD_MANAGER)
             .sending(patch);
         self.connection.call::<IgnoredAny>(&request).await.map(drop)
@@ -205,6 +208,7 @@ impl Api {
     pub async fn change_node(&self, change: &MetadataChange) -> Result<(), ApiError> {
         let request = Request::new(Verb::Merge, Resource::Nodes)
             .of(&self.node)
+            .answered_by_metadata()
             .with("fieldManager", FIELD_MANAGER)
             .sending(json!({"metadata": change}));
         self.connection.call::<IgnoredAny>(&request).await.map(drop)

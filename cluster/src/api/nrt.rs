@@ -36,6 +36,27 @@ struct Owner {
     uid: String,
 }
 
+/// What is answered to a write.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Written {
+    metadata: Meta,
+}
+
+/// The object as it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Version {
+    /// Its UID.
+    pub uid: String,
+    /// Its version; the same as before where nothing had to change.
+    pub resource_version: String,
+}
+
+impl From<Written> for Version {
+    fn from(Written { metadata }: Written) -> Self {
+        Self { uid: metadata.uid, resource_version: metadata.resource_version }
+    }
+}
+
 impl Object for TopologyObject {
     fn meta(&self) -> &Meta {
         &self.metadata.meta

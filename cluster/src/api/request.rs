@@ -5,6 +5,11 @@ use serde_json::Value;
 /// What we call ourselves; the API server's audit log and its owners of fields show it.
 const USER_AGENT: &str = concat!("gpulet/", env!("CARGO_PKG_VERSION"));
 
+/// Objects as they are, in JSON.
+const WHOLE: &str = "application/json";
+/// Their metadata; a server that cannot do that answers with all of them.
+const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+
 /// A resource of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Resource {
@@ -117,11 +122,19 @@ pub(crate) struct Request {
     pub(crate) name: Option<String>,
     pub(crate) query: Vec<(&'static str, String)>,
     pub(crate) body: Option<Value>,
+    /// Of the object that is answered, only the metadata.
+    pub(crate) metadata_only: bool,
 }
 
 impl Request {
     pub(crate) fn new(verb: Verb, resource: Resource) -> Self {
-        Self { verb, resource, name: None, query: Vec::new(), body: None }
+        Self { verb, resource, name: None, query: Vec::new(), body: None, metadata_only: false }
+    }
+
+    /// Spares the answer: it would repeat what was sent, or a whole Node.
+    pub(crate) fn answered_by_metadata(mut self) -> Self {
+        self.metadata_only = true;
+        self
     }
 
     pub(crate) fn of(mut self, name: &str) -> Self {
@@ -168,7 +181,7 @@ impl Request {
         http::Request::builder()
             .method(self.verb.method())
             .uri(path)
-            .header(http::header::ACCEPT, "application/json")
+            .header(http::header::ACCEPT, if self.metadata_only { METADATA } else { WHOLE })
             .header(http::header::USER_AGENT, USER_AGENT)
             .header(http::header::CONTENT_TYPE, self.verb.content_type())
             .extension(Counted { verb: self.verb.name(), resource: self.resource.name() })

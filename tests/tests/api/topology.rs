@@ -27,7 +27,9 @@ async fn is_written_contested_and_taken_over() {
     let error = api.get_nrt().await.unwrap_err();
     assert_eq!(error.reason(), "NotFound", "{error}");
 
-    let first = eventually("created", async || api.apply_nrt(&body(4), Some(&uid), false).await).await;
+    let version = eventually("created", async || api.apply_nrt(&body(4), Some(&uid), false).await).await;
+    let first = api.get_nrt().await.unwrap();
+    assert_eq!((&version.uid, &version.resource_version), (&first.uid, &first.resource_version));
     assert!(first.ownership.is_ours());
     assert_eq!(first.ownership.contender(), None);
     assert_eq!(first.owner_references.iter().map(|owner| &owner.uid).collect::<Vec<_>>(), [&uid]);
@@ -49,7 +51,8 @@ async fn is_written_contested_and_taken_over() {
     let error = api.apply_nrt(&body(4), Some(&uid), false).await.unwrap_err();
     assert_eq!(error.reason(), "Conflict");
     assert!(error.to_string().contains(&format!("with {manager}: ")), "{error}");
-    let taken = api.apply_nrt(&body(4), Some(&uid), true).await.unwrap();
+    api.apply_nrt(&body(4), Some(&uid), true).await.unwrap();
+    let taken = api.get_nrt().await.unwrap();
     assert_eq!(taken.ownership.contender(), None, "{:?}", taken.ownership);
     assert_eq!(taken.body, body(4));
 

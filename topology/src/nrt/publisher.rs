@@ -30,6 +30,7 @@
 mod event;
 mod timing;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -41,6 +42,9 @@ pub use event::{Command, Event, Failure, State, Why, Write};
 pub use timing::Timing;
 
 use timing::{Backoff, Changes, Contests, Jitter, vanishes};
+
+/// A watch that lags tells of a write when others have followed; so many of them are still known then.
+const OWN_VERSIONS: usize = 16;
 
 /// Decides when the object is read and written.
 #[derive(Debug)]
@@ -68,6 +72,8 @@ pub struct Publisher {
     left_alone: bool,
     /// What the API server took last.
     wrote: Option<Arc<Body>>,
+    /// Versions of the object that were written here, the latest last: a watch tells of them too.
+    own_versions: VecDeque<String>,
     /// What a watch told while a read or a write was under way: it may be newer than the answer.
     meanwhile: Option<Option<Observed>>,
     state: State,
@@ -150,6 +156,7 @@ impl Publisher {
             conflicted: false,
             left_alone: false,
             wrote: None,
+            own_versions: VecDeque::new(),
             meanwhile: None,
             state: State::Starting,
             now,
@@ -184,7 +191,7 @@ impl Publisher {
             Event::KubeletUnsettled => self.hold_until = self.now + self.timing.hold_down,
             Event::Looked(found) if matches!(self.under_way, Some(UnderWay::Read)) => self.looked(found),
             Event::Looked(found) | Event::Noticed(found) => self.notice(found),
-            Event::Written => self.written(),
+            Event::Written(version) => self.written(version),
             Event::Failed(failure) => self.failed(failure),
             Event::TakeOver(take_over) => {
                 if take_over != self.take_over {
@@ -253,6 +260,9 @@ impl Publisher {
 
     /// A watch also tells what was written here, and that others write what is left to them.
     fn notice(&mut self, found: Option<Observed>) {
+        if found.as_ref().is_some_and(|found| self.own_versions.contains(&found.resource_version)) {
+            return;
+        }
         let is_ours = |found: &Observed, body: &Arc<Body>| {
             found.body == **body && Whose::of(&found.ownership) == Whose::Ours
         };
@@ -277,8 +287,14 @@ impl Publisher {
         self.left_alone = false;
     }
 
-    fn written(&mut self) {
+    fn written(&mut self, version: String) {
         let Some(UnderWay::Write(body)) = self.under_way.take() else { return };
+        if !version.is_empty() {
+            self.own_versions.push_back(version);
+            if self.own_versions.len() > OWN_VERSIONS {
+                self.own_versions.pop_front();
+            }
+        }
         self.wrote = Some(Arc::clone(&body));
         self.there = There::Object { body, whose: Whose::Ours };
         self.conflicted = false;

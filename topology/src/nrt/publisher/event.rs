@@ -19,8 +19,8 @@ pub enum Event {
     Looked(Option<Observed>),
     /// What a watch of the object tells by itself; it may be old. Absent: the object was deleted.
     Noticed(Option<Observed>),
-    /// The answer to [`Command::Write`]: it was taken.
-    Written,
+    /// The answer to [`Command::Write`]: it was taken, and the object has this version now; empty where there are none.
+    Written(String),
     /// The answer to [`Command::Read`] or [`Command::Write`]: it failed.
     Failed(Failure),
     /// Whether the object of another publisher may be taken over.

@@ -162,7 +162,7 @@ impl Harness {
                     Event::Failed(Failure::Conflict)
                 } else {
                     let changed = self.put(&write.body, FIELD_MANAGER, true);
-                    let mut commands = self.publisher.step(Event::Written, self.now);
+                    let mut commands = self.publisher.step(Event::Written(self.version()), self.now);
                     if changed && self.watched {
                         commands.extend(self.publisher.step(Event::Noticed(self.object.clone()), self.now));
                     }
@@ -184,6 +184,11 @@ impl Harness {
     pub(super) fn delete(&mut self) {
         self.object = None;
         self.tell();
+    }
+
+    /// The object's version.
+    pub(super) fn version(&self) -> String {
+        self.object.as_ref().map(|object| object.resource_version.clone()).unwrap_or_default()
     }
 
     fn tell(&mut self) {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::super::observed::Observed;
 use super::super::ownership::{FIELD_MANAGER, Publisher as Program};
 use super::harness::{Harness, NFD, body};
 use super::{Command, Event, Failure, State, Why};
@@ -251,14 +252,41 @@ fn what_is_deleted_by_hand_is_written_again() {
 }
 
 #[test]
-fn old_news_of_a_watch_cost_one_look() {
+fn old_news_of_a_watch_cost_one_look_and_none_where_they_are_our_own() {
     let mut harness = Harness::published(&body(8, 8));
-    let old = harness.object.clone();
+    let own = harness.object.clone();
     harness.event(Event::Desired(body(8, 7)));
     harness.pass(seconds(1));
-    harness.event(Event::Noticed(old));
+    harness.event(Event::Noticed(own.clone()));
+    harness.pass(seconds(60));
+    assert_eq!((harness.whys(), harness.reads.len()), (vec![Why::Changed], 0));
+    let others = own.map(|own| Observed { resource_version: "other".into(), ..own });
+    harness.event(Event::Noticed(others));
     harness.pass(seconds(60));
     assert_eq!((harness.whys(), harness.reads.len()), (vec![Why::Changed], 1));
+}
+
+#[test]
+fn a_watch_that_lags_behind_many_writes_costs_nothing() {
+    let mut harness = Harness::published(&body(8, 8));
+    harness.watched = false;
+    let mut told = Vec::new();
+    for used in 1..8 {
+        harness.event(Event::Desired(body(8, 8 - used)));
+        harness.pass(seconds(2));
+        told.push(harness.object.clone());
+    }
+    // The last write is under way while the watch tells of the first ones.
+    harness.held = Some(Vec::new());
+    harness.event(Event::Desired(body(8, 8)));
+    harness.pass(seconds(2));
+    for object in told {
+        harness.event(Event::Noticed(object));
+    }
+    harness.held = None;
+    harness.event(Event::Written("last".into()));
+    harness.pass(seconds(60));
+    assert_eq!((harness.writes.len(), harness.reads.len()), (8, 0));
 }
 
 #[test]
@@ -271,8 +299,9 @@ fn news_that_come_before_an_answer_are_not_lost() {
     // The write is taken, then another's; the watch tells of that one before the answer to the first is here.
     harness.held = None;
     harness.other_writes(&body(8, 7), FIELD_MANAGER, APPLIES);
+    let version = harness.version();
     harness.other_writes(&body(1, 1), NFD, APPLIES);
-    harness.event(Event::Written);
+    harness.event(Event::Written(version));
     harness.pass(seconds(2));
     assert_eq!(harness.publisher.state().reason(), "OtherPublisher");
 }
