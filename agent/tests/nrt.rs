@@ -225,6 +225,28 @@ fn the_last_good_answer_stands_whatever_the_kubelet_does() {
 }
 
 #[test]
+fn devices_do_not_vanish_while_plugins_have_not_registered_again() {
+    let node = Node::start("dgx-h100");
+    let kubelet = node.kubelet("dgx-h100");
+    let daemon = node.daemon();
+    let file = node.file();
+    wait_for(&file, GPUS, &[4, 4]);
+    kubelet.stop();
+    wait_until("it is said", || daemon.logged("the kubelet does not answer; what it told last stands").pop());
+    kubelet.resume().unwrap();
+    daemon.wait_for_event("the kubelet answers", 2);
+    let answers = |scrape: &str| value(scrape, "gpulet_kubelet_answers_total").unwrap_or_default();
+    let before = answers(&daemon.get("/metrics").1);
+    daemon.scrape_until("further answers without devices", |scrape| answers(scrape) >= before + 2.0);
+    assert_eq!(in_file(&file, GPUS).as_deref(), Some(&[4, 4][..]));
+    kubelet.plugins_return();
+    kubelet.admit(train(1)).unwrap();
+    wait_until("one GPU is taken", || {
+        in_file(&file, GPUS).filter(|free| free.iter().sum::<u64>() == 7).map(drop)
+    });
+}
+
+#[test]
 fn an_answer_of_six_megabytes_is_read() {
     let node = Node::start("dgx-h100");
     let kubelet = node.kubelet("dgx-h100");

@@ -25,7 +25,7 @@ pub enum Event {
     Failed(Failure),
     /// Whether the object of another publisher may be taken over.
     TakeOver(bool),
-    /// The API server answers again, as another request or a watch shows.
+    /// The API server answers again and knows the kind, as a watch of the object shows.
     ApiBack,
     /// Time has passed.
     Woken,

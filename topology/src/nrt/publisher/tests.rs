@@ -379,9 +379,16 @@ fn a_definition_that_comes_later_is_waited_for() {
     let requests = harness.reads.len() + harness.writes.len();
     assert!((10..=30).contains(&requests), "{requests} requests in an hour");
     assert_eq!(harness.reasons(), ["NotInstalled"]);
-    harness.fault = None;
+    let mut told = Harness::new();
+    told.fault = harness.fault.take();
+    told.event(Event::Desired(body(8, 8)));
+    told.pass(seconds(3600));
+    told.fault = None;
+    told.event(Event::ApiBack);
+    told.pass(seconds(12));
+    assert_eq!(told.said(), Some(&*body(8, 8)), "a watch tells that it is there");
     harness.pass(seconds(302));
-    assert_eq!(harness.said(), Some(&*body(8, 8)));
+    assert_eq!(harness.said(), Some(&*body(8, 8)), "it is found without being told");
 }
 
 #[test]

@@ -116,9 +116,10 @@ impl Backoff {
         self.last = Some(failure);
     }
 
-    /// The API server answers again: if it was away, there is no need to wait for longer than `spread`.
+    /// The API server answers again, and knows the kind: if that was lacking, there is no need to wait for longer than
+    /// `spread`.
     pub(super) fn api_back(&mut self, now: Instant, spread: Duration) {
-        if self.last == Some(Failure::Unreachable) {
+        if matches!(self.last, Some(Failure::Unreachable | Failure::NotInstalled)) {
             self.until = self.until.map(|until| until.min(now + spread));
         }
     }
