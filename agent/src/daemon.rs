@@ -185,7 +185,8 @@ pub(crate) async fn run(
     Ok(())
 }
 
-fn shared(
+/// What the loops share, empty.
+pub(crate) fn shared(
     places: &Places,
     root: Root,
     settings: &watch::Sender<Arc<Settings>>,

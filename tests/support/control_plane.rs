@@ -9,6 +9,7 @@ mod keys;
 mod manifest;
 mod objects;
 pub(crate) mod process;
+mod workload;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,6 +24,7 @@ use keys::{Keys, Signed};
 pub use manifest::documents;
 pub use objects::Bound;
 use process::{Process, free_port};
+pub use workload::{Stage, pod};
 
 use crate::program::wait_within;
 use crate::scrape::Scrape;

@@ -14,7 +14,7 @@ mod scrape;
 mod text_only;
 
 pub use agent::{Agent, Response};
-pub use control_plane::{Answer, Bound, Client, ControlPlane, Identity, Request, documents};
+pub use control_plane::{Answer, Bound, Client, ControlPlane, Identity, Request, Stage, documents, pod};
 pub use node::Node;
 pub use program::{gpulet, gpulet_sim, others_python, wait_until, wait_within};
 pub use real_node::{Answers, Device, Holding, Memory, Ran, RealNode};

@@ -31,6 +31,15 @@ impl Scrape {
         })
     }
 
+    /// The sum of all series of `name` that have every one of `labels`; plain numbers only.
+    pub fn total(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
+        let number = |sample: &Sample| match sample.value {
+            Value::Counter(value) | Value::Gauge(value) | Value::Untyped(value) => value,
+            ref other => panic!("{name} is not a plain number: {other:?}"),
+        };
+        self.series(name, labels).into_iter().map(number).sum()
+    }
+
     /// Label `label` of the one series of `name` that has every one of `labels`.
     pub fn label(&self, name: &str, labels: &[(&str, &str)], label: &str) -> Option<String> {
         let series = self.series(name, labels);

@@ -5,6 +5,8 @@ pub(crate) mod conditions;
 pub(crate) mod control;
 pub(crate) mod kubelet;
 pub(crate) mod kubernetes;
+#[cfg(test)]
+mod load;
 pub(crate) mod publish;
 pub(crate) mod sample;
 mod schedule;

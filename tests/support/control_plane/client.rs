@@ -60,7 +60,8 @@ impl Client {
         let roots = RootCerts::new_with_certs(&[Certificate::from_pem(ca.as_bytes()).unwrap()]);
         let tls = TlsConfig::builder().root_certs(roots).client_cert(certificate).build();
         let config = ureq::Agent::config_builder().tls_config(tls).http_status_as_error(false).proxy(None);
-        let config = config.timeout_global(Some(Duration::from_secs(60))).build();
+        let config =
+            config.timeout_global(Some(Duration::from_secs(60))).max_idle_connections_per_host(16).build();
         Self { agent: ureq::Agent::new_with_config(config), url: url.to_owned(), token }
     }
 
