@@ -75,3 +75,9 @@ fn as_the_managers_of_a_real_kubelet_decided() {
         assert!(seen(verdict) > 100, "{verdict} is seen too seldom: {verdicts:?}");
     }
 }
+
+#[test]
+fn as_the_kubelet_of_a_real_node_decided() {
+    let verdicts = replay(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts/node.jsonl"));
+    assert!(verdicts["admitted"] >= 15 && verdicts["TopologyAffinityError"] >= 5, "{verdicts:?}");
+}
