@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use gpulet_tests::{ControlPlane, RealNode};
+use gpulet_tests::{Answers, ControlPlane, RealNode};
 use serde_json::Value;
 
 use crate::pods::{Pod, Size};
@@ -37,11 +37,14 @@ pub(crate) fn nothing_vanishes(plane: &ControlPlane, node: &RealNode) {
         let over = Arc::new(AtomicBool::new(false));
         let until = Arc::clone(&over);
         let seen = scope.spawn(move || everything_published(plane, &until));
-        node.run("systemctl restart kubelet");
+        // Its plugin comes later, so that it does tell of a node without devices.
+        node.run("systemctl stop kubelet; systemctl stop device-plugin; systemctl start kubelet");
+        node.wait_for("the kubelet has no device", || {
+            answers(node).filter(|answers| answers.allocatable.devices.is_empty())
+        });
+        node.run("systemctl start device-plugin");
         node.wait_for("the kubelet has its devices again", || {
-            let ran = node.try_run("podresources").filter(|ran| ran.status == 0)?;
-            let answers = gpulet_tests::Answers::parse(ran.output.trim());
-            (!answers.allocatable.devices.is_empty() && answers.pods.len() == 1).then_some(())
+            answers(node).filter(|answers| !answers.allocatable.devices.is_empty() && answers.pods.len() == 1)
         });
         node.wait_for("what is published is what the kubelet says", agrees);
         over.store(true, Ordering::Relaxed);
@@ -52,6 +55,12 @@ pub(crate) fn nothing_vanishes(plane: &ControlPlane, node: &RealNode) {
     }
     plane.admin().delete("/api/v1/namespaces/default/pods/stays").ok();
     node.wait_for("the Pod is gone", || node.pod_resources().pods.is_empty().then_some(()));
+}
+
+/// The kubelet's answers; nothing while it does not answer.
+fn answers(node: &RealNode) -> Option<Answers> {
+    let ran = node.try_run("podresources").filter(|ran| ran.status == 0)?;
+    Some(Answers::parse(ran.output.trim()))
 }
 
 /// Every state of the object's zones until it is `over`, each once.
