@@ -18,9 +18,12 @@ pub struct Limits {
     pub call: Duration,
     /// Longest time of a list.
     pub list: Duration,
-    /// Shortest time for which one watch is asked; the longest is twice that. They end by themselves so that connections
-    /// are spread over servers again.
+    /// Shortest time for which one watch is asked; the longest is twice that. The default is what an API server chooses
+    /// by itself.
     pub watch: Duration,
+    /// A watch that has told nothing for this long is begun again: API servers send a bookmark each minute, and a proxy in
+    /// between may have lost it.
+    pub quiet: Duration,
     /// A connection that has been silent for this long is asked for a sign of life.
     pub silent: Duration,
     /// It is given up when there is none within this.
@@ -43,7 +46,8 @@ impl Default for Limits {
             answer: seconds(10),
             call: seconds(15),
             list: seconds(30),
-            watch: seconds(300),
+            watch: seconds(1800),
+            quiet: seconds(300),
             silent: seconds(30),
             sign_of_life: seconds(15),
             retry: Pace { first: seconds(1), longest: seconds(30) },

@@ -27,7 +27,7 @@ use super::request::{Request, Resource, Verb};
 use super::seen::Seen;
 
 /// A watch that lasted for this part of its time was well, so that the next failure counts as the first.
-const WELL: u32 = 10;
+const WELL: u32 = 60;
 /// What is watched.
 #[derive(Debug, Clone)]
 pub(crate) struct Select {
@@ -152,7 +152,14 @@ where
         tokio::pin!(end);
         loop {
             let event = tokio::select! {
-                event = events.next() => event,
+                event = tokio::time::timeout(self.limits().quiet, events.next()) => match event {
+                    Ok(event) => event,
+                    Err(_) => {
+                        let resource = self.select.resource.name();
+                        tracing::debug!(resource, "the watch has told nothing for long and is begun again");
+                        return Ok(());
+                    }
+                },
                 () = &mut end => return Err(ApiError::TimedOut { what: request.what(), after: longest }),
                 () = self.seen.closed() => return Ok(()),
             };

@@ -209,6 +209,32 @@ async fn silence_is_noticed_wherever_it_falls() {
 }
 
 #[tokio::test]
+async fn a_watch_that_tells_nothing_for_long_is_begun_again_where_it_was() {
+    let server = Server::start(|asked, before| match (asked.verb(), before) {
+        ("list", _) => list(10, &[pod("a", 5)]),
+        ("watch", before) => {
+            // Only the first one tells something, and none of them ends.
+            let (sender, answer) = stream();
+            if before == 0 {
+                sender.send(bookmark(12)).unwrap();
+            }
+            std::mem::forget(sender);
+            answer
+        }
+        _ => panic!("{asked:?}"),
+    })
+    .await;
+    let api = server.api(Limits { quiet: Duration::from_millis(200), ..limits() }).await;
+    let mut pods = api.pods();
+    shows(&mut pods, &["a"]).await;
+    let watches = server.until("watch", 3).await;
+    let versions: Vec<_> = watches.iter().map(|watch| watch.parameter("resourceVersion").unwrap()).collect();
+    assert_eq!(versions[..3], ["10", "12", "12"]);
+    assert_eq!(server.of("list").len(), 1);
+    assert!(pods.seen().trouble.is_none(), "it is no trouble");
+}
+
+#[tokio::test]
 async fn a_kind_that_is_not_served_is_a_fact_and_may_come_later() {
     let server = Server::start(|asked, before| match (asked.verb(), before) {
         ("list", 0..=3) => Answer::Text(404, "Content-Type: text/plain", "404 page not found\n"),
