@@ -1,6 +1,7 @@
 //! Connects to the API server, where there is one for this node, and watches what concerns it: its Node, its Pods, the
 //! devices that claims may give.
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,6 +21,9 @@ use crate::supervise::LoopError;
 /// The loop's name.
 pub(crate) const NAME: &str = "cluster";
 
+/// Within this time, agents that were started together come to the API server. It bears their lists and watches; two
+/// hundred first writes in one second kept one on two cores busy for a minute.
+const START_SPREAD: Duration = Duration::from_secs(5);
 /// Between two looks for credentials.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// Longest time to find credentials: some are had from programs or slow disks.
@@ -50,9 +54,15 @@ async fn connect_and_watch(shared: &Shared) {
         return std::future::pending().await;
     };
     let api = connect(shared, &name.to_string(), settings.kubernetes.publish).await;
+    tokio::time::sleep(START_SPREAD.mul_f64(random_part())).await;
     tracing::info!(credentials = %api.place(), node = %name, "talking to the API server");
     shared.kubernetes.api.send_replace(Access::Api(api.clone()));
     watch(shared, &api).await;
+}
+
+/// From 0 up to 1.
+fn random_part() -> f64 {
+    f64::from(RandomState::new().hash_one(NAME) as u32) / f64::from(u32::MAX)
 }
 
 /// Looks for credentials until there are some.

@@ -55,10 +55,9 @@ const COUNTERS: [(&str, &str, &[(&str, &str)]); 9] = [
 ];
 
 /// Its gauges.
-const GAUGES: [(&str, &str, &[(&str, &str)]); 3] = [
+const GAUGES: [(&str, &str, &[(&str, &str)]); 2] = [
     ("resident memory, bytes", "process_resident_memory_bytes", &[]),
     ("watches that stand", "apiserver_longrunning_requests", &[("verb", "WATCH")]),
-    ("NodeResourceTopology objects", "apiserver_resource_objects", &[("resource", "noderesourcetopologies")]),
 ];
 
 impl Mark {

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use gpulet_tests::{Bound, ControlPlane, Node, wait_within};
+use gpulet_tests::{Bound, ControlPlane, Node, Request, wait_within};
 use serde_json::Value;
 
 use agents::Agents;
@@ -89,16 +89,22 @@ fn agents_cost_an_api_server_what_is_told() {
     let kinds: BTreeSet<_> =
         requests.iter().map(|request| (request.verb.as_str(), request.resource.as_str())).collect();
     assert!(kinds.is_subset(&ALLOWED.into()), "{kinds:?}");
-    let refused = requests.iter().filter(|request| request.code >= 400);
-    let odd: Vec<_> = refused
-        .filter(|request| (request.code, request.resource.as_str()) != (404, "noderesourcetopologies"))
-        .collect();
-    assert!(odd.is_empty(), "{odd:#?}");
+    // One that has too much to do says so (429), or does not come to it in time (5xx).
+    let is_odd = |request: &&Request| match request.code {
+        404 => request.resource != "noderesourcetopologies",
+        code => (400..500).contains(&code) && code != 429,
+    };
+    assert_eq!(requests.iter().find(is_odd), None);
 
     // Four lists and watches, a look at the object, its first write, two conditions with their Events.
-    let at_start = start.asked.values().map(|[requests, ..]| requests).sum::<u64>();
-    assert!(at_start <= 16 * nodes.len() as u64, "{:?}", start.asked);
-    assert_eq!(start.asked_of("apply"), nodes.len() as u64, "{:?}", start.asked);
+    // What was not answered is asked again, after a look where it was a write.
+    let unanswered =
+        |kind: &str| ["none", "429"].contains(&kind.rsplit(' ').next().unwrap()) || kind.contains(" 5");
+    let count = |bad: bool| {
+        let kinds = start.asked.iter().filter(|(kind, _)| unanswered(kind) == bad);
+        kinds.map(|(_, [requests, ..])| requests).sum::<u64>()
+    };
+    assert!(count(false) <= 16 * nodes.len() as u64 + 2 * count(true), "{:?}", start.asked);
     for quiet in [&idle, &heartbeat] {
         assert!(quiet.asked.keys().all(|kind| kind.starts_with("watch ")), "{:?}", quiet.asked);
     }
