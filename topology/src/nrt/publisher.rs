@@ -23,6 +23,8 @@
 //! - After the kubelet was started anew, its devices are missing until their plugins have registered again. What would make
 //!   resources vanish from the object is held back for that long. It is held back whole: its fingerprint would tell
 //!   schedulers that amounts are current which are not.
+//! - The object ends with its Node. While there is no Node nothing is written, for nobody would ever delete it; and when
+//!   the Node was made anew, so is the owner in the object, before the garbage collector takes it for an orphan.
 //! - An object of another publisher is left alone. Taking over, like restoring what was edited by hand, is done a few times
 //!   an hour at most, so that two publishers do not fight.
 //! - What a watch tells may be older than the last write. So it is no reason to write, only to look.
@@ -53,6 +55,8 @@ pub struct Publisher {
     jitter: Jitter,
     take_over: bool,
     desired: Option<Arc<Body>>,
+    /// UID of the Node that is to own the object; absent: nobody need own it.
+    owner: Option<String>,
     there: There,
     under_way: Option<UnderWay>,
     changes: Changes,
@@ -88,7 +92,7 @@ enum There {
     /// No such object.
     Absent,
     /// This.
-    Object { body: Arc<Body>, whose: Whose },
+    Object { body: Arc<Body>, whose: Whose, is_owned: bool },
 }
 
 /// Whose the object is.
@@ -143,6 +147,7 @@ impl Publisher {
             jitter: Jitter::new(seed),
             take_over: false,
             desired: None,
+            owner: None,
             there: There::Unknown,
             under_way: None,
             changes: Changes::default(),
@@ -188,6 +193,13 @@ impl Publisher {
     fn take(&mut self, event: Event) {
         match event {
             Event::Desired(body) => self.desire(body),
+            Event::NothingDesired => self.desire_nothing(),
+            Event::Owner(owner) => {
+                if owner != self.owner {
+                    self.owner = owner;
+                    self.look_again();
+                }
+            }
             Event::KubeletUnsettled => self.hold_until = self.now + self.timing.hold_down,
             Event::Looked(found) if matches!(self.under_way, Some(UnderWay::Read)) => self.looked(found),
             Event::Looked(found) | Event::Noticed(found) => self.notice(found),
@@ -221,16 +233,26 @@ impl Publisher {
         self.desired = Some(body);
     }
 
+    fn desire_nothing(&mut self) {
+        self.desired = None;
+        self.changes.clear();
+        self.look_again();
+        self.state = State::Starting;
+    }
+
     fn looked(&mut self, found: Option<Observed>) {
         self.under_way = None;
         if self.meanwhile.take().is_some_and(|meanwhile| version(&meanwhile) != version(&found)) {
             return self.look_again();
         }
         self.left_alone = false;
-        let Some(Observed { ownership, body, .. }) = found else {
+        let Some(Observed { ownership, body, owner_references, .. }) = found else {
             self.there = There::Absent;
             return;
         };
+        let is_owned = self.owner.as_ref().is_none_or(|owner| {
+            owner_references.iter().any(|reference| reference.kind == "Node" && reference.uid == *owner)
+        });
         let whose = Whose::of(&ownership);
         let contested = self.contests.too_many(self.now, &self.timing);
         if let Whose::Others(contender) = &whose
@@ -238,7 +260,7 @@ impl Publisher {
         {
             self.leave_alone(contender.clone(), contested);
         }
-        self.there = There::Object { whose, body: Arc::new(body) };
+        self.there = There::Object { whose, body: Arc::new(body), is_owned };
         if self.is_as_desired() {
             self.changes.clear();
             self.well();
@@ -268,7 +290,7 @@ impl Publisher {
         };
         let expected = match (&found, &self.there, &self.under_way) {
             (Some(found), _, Some(UnderWay::Write(body))) => is_ours(found, body),
-            (Some(found), There::Object { body, whose: Whose::Ours }, _) => is_ours(found, body),
+            (Some(found), There::Object { body, whose: Whose::Ours, .. }, _) => is_ours(found, body),
             (Some(found), There::Object { .. }, _) => {
                 self.left_alone && matches!(Whose::of(&found.ownership), Whose::Others(_))
             }
@@ -296,7 +318,7 @@ impl Publisher {
             }
         }
         self.wrote = Some(Arc::clone(&body));
-        self.there = There::Object { body, whose: Whose::Ours };
+        self.there = There::Object { body, whose: Whose::Ours, is_owned: true };
         self.conflicted = false;
         self.refresh_at = self.now + self.timing.refresh + self.jitter.up_to(self.timing.refresh / 5);
         self.well();
@@ -334,7 +356,9 @@ impl Publisher {
 
     fn is_as_desired(&self) -> bool {
         match (&self.there, &self.desired) {
-            (There::Object { body, whose: Whose::Ours | Whose::Edited }, Some(desired)) => body == desired,
+            (There::Object { body, whose: Whose::Ours | Whose::Edited, is_owned: true }, Some(desired)) => {
+                body == desired
+            }
             _ => false,
         }
     }
@@ -353,9 +377,10 @@ impl Publisher {
             There::Absent if undone => (Next::Write(Why::Restored), changed.max(patient)),
             There::Absent => (Next::Write(Why::Absent), changed),
             There::Object { whose: Whose::Others(_), .. } => (Next::Write(Why::TakenOver), changed),
-            There::Object { body, .. } if body == desired => {
+            There::Object { body, is_owned: true, .. } if body == desired => {
                 (Next::Write(Why::Refreshed), Some(self.refresh_at))
             }
+            There::Object { body, .. } if body == desired => (Next::Write(Why::Changed), changed),
             There::Object { whose: Whose::Edited, .. } => (Next::Write(Why::Restored), changed.max(patient)),
             There::Object { .. } if undone => (Next::Write(Why::Restored), changed.max(patient)),
             There::Object { body, .. } => {

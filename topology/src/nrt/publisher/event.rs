@@ -12,6 +12,10 @@ use super::super::ownership::Contender;
 pub enum Event {
     /// This is what should be published now. Saying the same again is nothing new.
     Desired(Arc<Body>),
+    /// Nothing should be published now; what is there stays. [`Event::Desired`] ends it.
+    NothingDesired,
+    /// The UID of the Node that is to own the object, as writes give it from now on; absent where nobody need own it.
+    Owner(Option<String>),
     /// The kubelet was started anew, its socket was replaced, or it does not answer: what it said before may be missing
     /// from what it says next, until its plugins have registered again.
     KubeletUnsettled,
@@ -112,7 +116,7 @@ impl Why {
 /// How publishing gets on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// Nothing was published yet, and nothing has gone wrong.
+    /// Nothing was published yet, or nothing should be, and nothing has gone wrong.
     Starting,
     /// The object says what it should, or will within seconds.
     Published,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::super::object::{Attribute, Body, NODE_ZONE, Resource, Zone};
-use super::super::observed::Observed;
+use super::super::observed::{Observed, OwnerReference};
 use super::super::ownership::{FIELD_MANAGER, MANAGED_BY, Owner, Ownership, Publisher as Program};
 use super::{Command, Event, Failure, Publisher, State, Timing, Why, Write};
 
@@ -26,11 +26,17 @@ pub(super) fn body(gpus: u64, free: u64) -> Arc<Body> {
     Arc::new(Body { attributes, zones: vec![zone] })
 }
 
+fn node_of(uid: &str) -> OwnerReference {
+    OwnerReference { kind: "Node".into(), name: "node".into(), uid: uid.to_owned() }
+}
+
 /// A publisher, the object on the server, and all that has happened.
 pub(super) struct Harness {
     pub(super) publisher: Publisher,
     /// The object.
     pub(super) object: Option<Observed>,
+    /// UID of the Node, which what we write gives as the owner.
+    pub(super) node: Option<String>,
     /// How every request fails; absent: it does not.
     pub(super) fault: Option<Failure>,
     /// Whether the publisher hears of every change of the object at once.
@@ -60,6 +66,7 @@ impl Harness {
         Self {
             publisher: Publisher::new(timing, seed, start),
             object: None,
+            node: None,
             fault: None,
             watched: true,
             held: None,
@@ -142,7 +149,9 @@ impl Harness {
             Command::Read => self.reads.push(self.elapsed()),
             Command::Write(write) => {
                 let ours = self.object.as_ref().filter(|object| object.ownership.contender().is_none());
-                if ours.is_some_and(|object| object.body == *write.body) {
+                let owners: Vec<OwnerReference> = self.node.iter().map(|uid| node_of(uid)).collect();
+                if ours.is_some_and(|object| object.body == *write.body && object.owner_references == owners)
+                {
                     self.idle.push(write.clone());
                 }
                 self.writes.push((self.elapsed(), write.clone()));
@@ -180,6 +189,12 @@ impl Harness {
         self.tell();
     }
 
+    /// There is a Node of this UID now.
+    pub(super) fn node(&mut self, uid: &str) {
+        self.node = Some(uid.to_owned());
+        self.event(Event::Owner(self.node.clone()));
+    }
+
     /// Someone deletes it.
     pub(super) fn delete(&mut self) {
         self.object = None;
@@ -211,9 +226,14 @@ impl Harness {
         let ours = before.as_ref().is_some_and(|object| object.labels.contains_key(MANAGED_BY));
         let managed_by = (ours || manager == FIELD_MANAGER).then(|| FIELD_MANAGER.to_owned());
         let labels = managed_by.iter().map(|label| (MANAGED_BY.to_owned(), label.clone())).collect();
+        let owner_references = match manager {
+            FIELD_MANAGER => self.node.iter().map(|uid| node_of(uid)).collect(),
+            _ => before.as_ref().map(|object| object.owner_references.clone()).unwrap_or_default(),
+        };
         let mut object = Observed {
             name: "node".into(),
             uid: "1".into(),
+            owner_references,
             labels,
             ownership: Ownership { owners: vec![owner], managed_by },
             body: (**body).clone(),

@@ -21,6 +21,8 @@ enum Happening {
     Nfd(u64),
     TakeOver(bool),
     OldNews,
+    Node(u8),
+    NothingDesired,
 }
 
 fn happening() -> impl Strategy<Value = Happening> {
@@ -49,6 +51,8 @@ fn happening() -> impl Strategy<Value = Happening> {
         1 => (0u64..4).prop_map(Happening::Nfd),
         1 => any::<bool>().prop_map(Happening::TakeOver),
         1 => Just(Happening::OldNews),
+        1 => (0u8..3).prop_map(Happening::Node),
+        1 => Just(Happening::NothingDesired),
     ]
 }
 
@@ -64,6 +68,8 @@ fn happen(harness: &mut Harness, happening: Happening) {
         Happening::Edit(gpus) => harness.other_writes(&body(gpus, gpus), "kubectl-edit", false),
         Happening::Nfd(gpus) => harness.other_writes(&body(gpus, gpus), NFD, true),
         Happening::TakeOver(take_over) => harness.event(Event::TakeOver(take_over)),
+        Happening::Node(uid) => harness.node(&uid.to_string()),
+        Happening::NothingDesired => harness.event(Event::NothingDesired),
         Happening::OldNews => {
             let object = harness.object.clone();
             harness.event(Event::Noticed(object));
@@ -113,6 +119,9 @@ proptest! {
         // Longer than any wait, and than the time for which others were contested.
         harness.pass(Duration::from_secs(2 * 3600));
         prop_assert_eq!(harness.said(), Some(&*body(5, 3)));
+        let owners = harness.object.iter().flat_map(|object| &object.owner_references);
+        let owners: Vec<&str> = owners.map(|owner| owner.uid.as_str()).collect();
+        prop_assert_eq!(owners, harness.node.as_deref().into_iter().collect::<Vec<_>>());
         prop_assert_eq!(harness.publisher.state().reason(), "Published");
         let writes = harness.writes.len();
         harness.pass(Duration::from_secs(3600));

@@ -56,6 +56,41 @@ fn what_is_there_already_is_not_written() {
 }
 
 #[test]
+fn the_object_gets_the_node_that_was_made_anew_as_its_owner() {
+    let mut harness = Harness::new();
+    harness.node("old");
+    harness.event(Event::Desired(body(8, 8)));
+    harness.pass(seconds(61));
+    assert_eq!(harness.whys(), [Why::Absent]);
+    harness.node("new");
+    harness.pass(seconds(5));
+    assert_eq!(harness.whys(), [Why::Absent, Why::Changed]);
+    assert_eq!(harness.object.as_ref().unwrap().owner_references[0].uid, "new");
+    let mut anew = Harness::new();
+    anew.object = harness.object.clone();
+    anew.node("newer");
+    anew.event(Event::Desired(body(8, 8)));
+    anew.pass(seconds(61));
+    assert_eq!(anew.whys(), [Why::Changed], "a new start sees to it, too");
+    anew.pass(seconds(400));
+    assert_eq!(anew.writes.len(), 1, "once");
+}
+
+#[test]
+fn without_a_node_nothing_is_written() {
+    let mut harness = Harness::published(&body(8, 8));
+    harness.event(Event::NothingDesired);
+    harness.delete();
+    harness.pass(seconds(7200));
+    assert!(harness.writes.is_empty() && harness.reads.is_empty(), "nobody would ever delete it");
+    assert_eq!(harness.publisher.state(), &State::Starting);
+    harness.event(Event::Desired(body(8, 8)));
+    harness.pass(seconds(5));
+    assert_eq!(harness.said(), Some(&*body(8, 8)));
+    assert_eq!(harness.publisher.state(), &State::Published);
+}
+
+#[test]
 fn a_change_that_is_undone_before_it_is_written_is_not_written() {
     let mut harness = Harness::published(&body(8, 8));
     harness.event(Event::Desired(body(8, 7)));
