@@ -345,6 +345,18 @@ fn an_api_server_that_was_away_for_a_minute_is_caught_up_with_one_write() {
 
 #[test]
 #[ignore = "needs etcd and kube-apiserver"]
+fn what_is_left_out_of_the_object_is_said_in_the_condition() {
+    let world = World::complete("odd");
+    let lost = Device { id: "lost-0".to_owned(), numa: Some(vec![99]), healthy: true };
+    world.kubelet.register("example.com/lost", vec![lost]);
+    let _agent = world.agent(&[]);
+    let condition = world.wait_for_condition("GpuTopologyPublished", "True", "Published");
+    let message = condition["message"].as_str().unwrap();
+    assert!(message.contains("UnknownNumaNode (example.com/lost)"), "{message}");
+}
+
+#[test]
+#[ignore = "needs etcd and kube-apiserver"]
 fn a_definition_that_comes_later_and_a_token_that_expires_are_waited_for() {
     let plane = Arc::new(ControlPlane::start());
     rights(&plane);

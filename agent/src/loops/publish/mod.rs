@@ -13,10 +13,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use gpulet_cluster::api::{Api, Seen, Watch};
 use gpulet_inventory::word::Word;
-use gpulet_topology::nrt::Built;
 use gpulet_topology::nrt::object::Body;
 use gpulet_topology::nrt::observed::Observed;
 use gpulet_topology::nrt::publisher::{Command, Event, Publisher, State, Timing, Why, Write};
+use gpulet_topology::nrt::{Built, Note};
 use tokio::task::JoinSet;
 
 use self::inputs::Inputs;
@@ -97,6 +97,8 @@ struct Desk {
     /// Why the last request failed.
     refusal: Option<Refusal>,
     notes: BTreeSet<String>,
+    /// The same in words, for the Node's condition.
+    left_out: String,
     desired: Option<Arc<Body>>,
 }
 
@@ -125,6 +127,7 @@ impl Desk {
             watch_was_in_trouble: false,
             refusal: None,
             notes: BTreeSet::new(),
+            left_out: String::new(),
             desired: None,
             shared,
             store,
@@ -296,6 +299,7 @@ impl Desk {
     fn message(&self, state: &State) -> String {
         match (state, &self.store, &self.refusal) {
             (State::Failing(_), Store::File(_), Some(refusal)) => refusal.message.clone(),
+            (State::Published, ..) => state.message() + &self.left_out,
             _ => state.message(),
         }
     }
@@ -345,6 +349,10 @@ impl Desk {
             notes.insert(key);
         }
         self.notes = notes;
+        let in_words = |note: &Note| {
+            format!(" | {} ({}): {}; {}", note.reason.as_str(), note.subject, note.message, note.remedy)
+        };
+        self.left_out = built.notes.iter().map(in_words).collect();
     }
 }
 
