@@ -345,6 +345,38 @@ fn an_api_server_that_was_away_for_a_minute_is_caught_up_with_one_write() {
 
 #[test]
 #[ignore = "needs etcd and kube-apiserver"]
+fn the_object_ends_with_its_node_and_comes_back_with_it() {
+    let mut world = World::complete("ends");
+    // A token that is bound to the Node would end with it, too.
+    world.kubeconfig = world.plane.kubelet_of(world.name).kubeconfig;
+    let agent = world.agent(&[]);
+    world.wait_for(GPUS, &[4, 4]);
+    let admin = world.plane.admin();
+    admin.delete(&format!("/api/v1/nodes/{}", world.name)).ok();
+    agent.scrape_until("it is missed", |scrape| {
+        scrape.value("gpulet_topology_publication_state", &[("state", "NoNode")]) == Some(1.0)
+    });
+    // As the garbage collector does.
+    admin.delete(&world.path()).ok();
+    world.start("train", 8, 2);
+    pass(Duration::from_secs(5));
+    assert_eq!(world.object(), None, "nobody would ever delete it");
+    let uid = world.plane.create_node(world.name);
+    world.wait_for(GPUS, &[2, 4]);
+    let owner = || world.object().map(|object| object["metadata"]["ownerReferences"][0]["uid"].clone());
+    assert_eq!(owner(), Some(json!(uid)));
+
+    // A Node that was made anew before anyone has deleted the object.
+    admin.delete(&format!("/api/v1/nodes/{}", world.name)).ok();
+    let uid = world.plane.create_node(world.name);
+    wait_until("the new Node owns it", || (owner() == Some(json!(uid))).then_some(()));
+    agent.scrape_until("all is well", |scrape| {
+        scrape.value("gpulet_topology_publication_state", &[("state", "Published")]) == Some(1.0)
+    });
+}
+
+#[test]
+#[ignore = "needs etcd and kube-apiserver"]
 fn what_is_left_out_of_the_object_is_said_in_the_condition() {
     let world = World::complete("odd");
     let lost = Device { id: "lost-0".to_owned(), numa: Some(vec![99]), healthy: true };

@@ -235,6 +235,8 @@ impl Publisher {
 
     fn desire_nothing(&mut self) {
         self.desired = None;
+        // What is gone by then was not undone by anyone.
+        self.wrote = None;
         self.changes.clear();
         self.look_again();
         self.state = State::Starting;

@@ -31,6 +31,9 @@ use crate::text_file::TextReader;
 /// The loop's name.
 pub(crate) const NAME: &str = "publish";
 
+/// There is no Node for the object to be of.
+const NO_NODE: Word = "NoNode";
+
 /// How often this loop tells that it goes on.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
@@ -167,8 +170,17 @@ impl Desk {
         if std::mem::replace(&mut self.unsettled, unsettled) != unsettled {
             self.step(Event::KubeletUnsettled);
         }
-        if self.waits_for().is_some() {
-            return;
+        let owner = self.node_uid();
+        match self.waits_for() {
+            // What ends with its Node is not to be made again after it.
+            Some(NO_NODE) => {
+                if self.desired.take().is_some() {
+                    self.step(Event::NothingDesired);
+                }
+                return;
+            }
+            Some(_) => return,
+            None => self.step(Event::Owner(owner)),
         }
         let Some(built) = self.inputs.build() else { return };
         self.note(&built);
@@ -186,7 +198,7 @@ impl Desk {
         let kubernetes = &self.shared.kubernetes;
         let is_api = matches!(self.store, Store::Api(_));
         match &*kubernetes.node.borrow() {
-            OwnNode::Missing if is_api => return Some("NoNode"),
+            OwnNode::Missing if is_api => return Some(NO_NODE),
             OwnNode::Unknown if is_api => return Some(State::Starting.reason()),
             _ => {}
         }
@@ -216,9 +228,10 @@ impl Desk {
         }
     }
 
+    /// Of the Node that the object is to end with; a file ends with none.
     fn node_uid(&self) -> Option<String> {
-        match &*self.shared.kubernetes.node.borrow() {
-            OwnNode::Known(node) => Some(node.uid.clone()),
+        match (&self.store, &*self.shared.kubernetes.node.borrow()) {
+            (Store::Api(_), OwnNode::Known(node)) => Some(node.uid.clone()),
             _ => None,
         }
     }
@@ -309,11 +322,12 @@ impl Desk {
         let state = self.publisher.state();
         let is_file = matches!(self.store, Store::File(_));
         let reason = match (self.waits_for(), state) {
-            (Some(waits), State::Starting) => waits,
+            (Some(waits), State::Starting) | (Some(waits @ NO_NODE), _) => waits,
             (_, State::Failing(_)) if is_file => "Unwritable",
             _ => state.reason(),
         };
         let message = match reason {
+            NO_NODE => "the API server has no Node of this name; set node-name to the Node's name".to_owned(),
             "NoKubelet" => {
                 "the kubelet has not answered yet, so that nobody knows what Pods have; does it run, and is \
                             kubelet.root its root directory?"

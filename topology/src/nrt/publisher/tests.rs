@@ -88,6 +88,7 @@ fn without_a_node_nothing_is_written() {
     harness.pass(seconds(5));
     assert_eq!(harness.said(), Some(&*body(8, 8)));
     assert_eq!(harness.publisher.state(), &State::Published);
+    assert_eq!(harness.whys(), [Why::Absent]);
 }
 
 #[test]
