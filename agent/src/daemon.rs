@@ -125,8 +125,6 @@ pub(crate) async fn run(
     announce: impl FnOnce(SocketAddr),
     until: impl Future<Output = ()>,
 ) -> Result<(), DaemonError> {
-    // Before anything speaks TLS; a second one in this process is the same.
-    let _ = rustls::crypto::ring::default_provider().install_default();
     let settings = source.read()?;
     let level = logging::start(&settings.log);
     let root = node::machine(&places.host_root, "run")?;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use gpulet_cluster::api::ServiceAccount;
 use gpulet_cluster::kubelet::PodResources;
 use gpulet_cluster::kubelet::configz::{Configz, Trust};
 use gpulet_cluster::kubelet::pod_resources::{Answer, Limits, PodResourcesError};
@@ -13,9 +14,6 @@ use gpulet_inventory::kubelet::{KubeletFiles, KubeletSettings};
 
 use crate::config::kubelet_address::KubeletAddress;
 use crate::config::settings::Kubelet as Settings;
-
-/// Where Pods find their service account.
-const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// The kubelet of this node.
 #[derive(Debug, Clone)]
@@ -85,7 +83,7 @@ impl Kubelet {
     }
 
     fn configz(&self, node_name: &str) -> Option<Configz> {
-        let account = PathBuf::from(SERVICE_ACCOUNT);
+        let account = ServiceAccount::of_this_process().directory;
         let token_file = Some(account.join("token")).filter(|token| token.exists())?;
         let authorities = vec![account.join("ca.crt"), self.directory.join("pki/kubelet.crt")];
         Some(Configz {
@@ -108,10 +106,6 @@ impl Found {
 
     /// The kubeconfig on its command line.
     pub(crate) fn kubeconfig(&self) -> Option<PathBuf> {
-        let arguments = &self.files.as_ref().ok()?.arguments;
-        let position = arguments.iter().position(|argument| argument == "--kubeconfig");
-        let next = position.and_then(|position| arguments.get(position + 1)).map(String::as_str);
-        let joined = arguments.iter().find_map(|argument| argument.strip_prefix("--kubeconfig="));
-        joined.or(next).map(PathBuf::from)
+        self.files.as_ref().ok()?.kubeconfig.as_ref().map(PathBuf::from)
     }
 }

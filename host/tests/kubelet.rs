@@ -65,7 +65,7 @@ fn a_kubelet_of_kubeadm() {
         (config.path.as_str(), config.bytes.as_slice()),
         ("/var/lib/kubelet/config.yaml", &b"kind: KubeletConfiguration\n"[..])
     );
-    assert_eq!((files.drop_ins, files.drop_in_directory, files.root_directory), (vec![], None, None));
+    assert_eq!((files.drop_ins, files.drop_in_directory, files.kubeconfig), (vec![], None, None));
 }
 
 #[test]
@@ -79,16 +79,20 @@ fn flags_are_read_in_all_their_spellings_and_the_last_counts() {
     let tree = kubelet(&[
         "--config",
         "/first",
-        "--root_dir=/data/kubelet",
+        "--kubeconfig=/etc/kubernetes/first.conf",
         "--config",
         "/second",
+        "--config_dir=/drop-ins",
+        "--kubeconfig",
+        "/etc/kubernetes/kubelet.conf",
         "--",
         "--config=/third",
     ]);
-    tree.file("second", "2");
+    tree.file("second", "2").file("drop-ins/a.conf", "3");
     let files = found(&tree).unwrap();
     assert_eq!(files.config.unwrap().path, "/second");
-    assert_eq!(files.root_directory.as_deref(), Some("/data/kubelet"));
+    assert_eq!(files.drop_in_directory.as_deref(), Some("/drop-ins"));
+    assert_eq!(files.kubeconfig.as_deref(), Some("/etc/kubernetes/kubelet.conf"));
 }
 
 #[test]

@@ -140,8 +140,8 @@ pub struct KubeletFiles {
     pub drop_in_directory: Option<String>,
     /// The files below that directory, in the order in which they apply.
     pub drop_ins: Vec<KubeletFile>,
-    /// The directory that `--root-dir` names, where the kubelet keeps its state and its sockets; absent: the usual one.
-    pub root_directory: Option<String>,
+    /// The kubeconfig that `--kubeconfig` names, by which the kubelet reaches the API server.
+    pub kubeconfig: Option<String>,
 }
 
 /// One file of the kubelet's configuration.

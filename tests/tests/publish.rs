@@ -284,7 +284,12 @@ fn another_publishers_object_is_left_alone_until_it_is_taken_over() {
     agent.scrape_until("the metric", |scrape| {
         scrape.value("gpulet_topology_publication_state", &[("state", "OtherPublisher")]) == Some(1.0)
     });
-    assert!(agent.log().iter().any(|line| line.contains("not publishing") && line.contains(NFD)));
+    let said = |line: &String| {
+        let event: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
+        let fields = &event["fields"];
+        fields["message"] == "not publishing" && fields["meaning"].as_str().unwrap().contains(NFD)
+    };
+    assert!(agent.log().iter().any(said), "{:#?}", agent.log());
     world.start("train", 8, 2);
     pass(Duration::from_secs(8));
     assert_eq!(world.writes(), 0, "{:#?}", world.requests());

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
+use http::header::AUTHORIZATION;
 use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -12,7 +13,9 @@ use kube::client::{Body, ConfigExt as _};
 use kube::core::WatchEvent;
 use kube::{Client, Config};
 use serde::de::DeserializeOwned;
-use tower::{BoxError, ServiceBuilder};
+use tokio::runtime::Handle;
+use tokio::task::{JoinError, JoinHandle};
+use tower::{BoxError, Layer as _, ServiceBuilder, ServiceExt as _};
 
 use super::access::{Access, Found};
 use super::error::{ApiError, Failed};
@@ -31,8 +34,8 @@ pub(crate) struct Connection {
     limits: Limits,
     traffic: Arc<Traffic>,
     current: RwLock<Current>,
-    /// Held while credentials are read, so that they are read once for all who were refused.
-    renewing: tokio::sync::Mutex<()>,
+    /// The reading of credentials that is under way: once for all who were refused, and no second one while it hangs.
+    renewing: tokio::sync::Mutex<Option<JoinHandle<Result<Current, ApiError>>>>,
 }
 
 #[derive(Clone)]
@@ -56,10 +59,9 @@ impl std::fmt::Debug for Current {
 
 impl Connection {
     pub(crate) async fn open(access: Access, limits: Limits) -> Result<Self, ApiError> {
-        // The only provider in the program. Whoever installed it before installed the same.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        crate::tls::provide();
         let traffic = Arc::new(Traffic::default());
-        let current = RwLock::new(connect(&access, &limits, &traffic, 0).await?);
+        let current = RwLock::new(connect(access.clone(), limits.clone(), Arc::clone(&traffic), 0).await?);
         Ok(Self { access, limits, traffic, current, renewing: tokio::sync::Mutex::default() })
     }
 
@@ -80,7 +82,8 @@ impl Connection {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Does a request once, and once more with credentials read anew if they are refused. The answer is in JSON.
+    /// Does a request once, and once more with credentials read anew if they are refused or lead nowhere. The answer is in
+    /// JSON.
     pub(crate) async fn call<T: DeserializeOwned>(&self, request: &Request) -> Result<T, ApiError> {
         self.call_within(request, self.limits.call).await
     }
@@ -93,8 +96,8 @@ impl Connection {
     ) -> Result<T, ApiError> {
         let first = self.current();
         match self.try_call(&first, request, longest).await {
-            Err(refused @ ApiError::Unauthorized { .. }) => {
-                let second = self.renewed(first.number).await?.ok_or(refused)?;
+            Err(error) => {
+                let second = self.instead_of(&first, error).await?;
                 self.try_call(&second, request, longest).await
             }
             answered => answered,
@@ -121,8 +124,8 @@ impl Connection {
     {
         let first = self.current();
         match self.try_follow(&first, request).await {
-            Err(refused @ ApiError::Unauthorized { .. }) => {
-                let second = self.renewed(first.number).await?.ok_or(refused)?;
+            Err(error) => {
+                let second = self.instead_of(&first, error).await?;
                 self.try_follow(&second, request).await
             }
             answered => answered,
@@ -158,38 +161,92 @@ impl Connection {
         }
     }
 
-    /// A client newer than the refused one; nothing if the credentials were read a moment ago.
-    async fn renewed(&self, refused: u64) -> Result<Option<Current>, ApiError> {
-        let _one_at_a_time = self.renewing.lock().await;
+    /// The client to try instead of one that met `error`; the error, where another client would meet it too.
+    async fn instead_of(&self, first: &Current, error: ApiError) -> Result<Current, ApiError> {
+        match error {
+            ApiError::Unauthorized { .. } => {
+                self.renewed(first.number, self.limits.renew).await?.ok_or(error)
+            }
+            // The server may have another address or authority by now.
+            ApiError::Unreachable { .. } => {
+                self.renewed(first.number, self.limits.look_again).await.ok().flatten().ok_or(error)
+            }
+            error => Err(error),
+        }
+    }
+
+    /// A client newer than the refused one; nothing if the credentials were read less than `apart` ago.
+    async fn renewed(&self, refused: u64, apart: Duration) -> Result<Option<Current>, ApiError> {
+        let mut renewing = self.renewing.lock().await;
         let current = self.current();
         if current.number != refused {
             return Ok(Some(current));
         }
-        if current.made.elapsed() < self.limits.renew {
+        if current.made.elapsed() < apart {
             return Ok(None);
         }
-        let next = connect(&self.access, &self.limits, &self.traffic, current.number + 1).await?;
-        tracing::info!(place = &*next.place, "the API server refused the credentials; they were read again");
+        let unusable = |source: BoxError| ApiError::Credentials { place: current.place.to_string(), source };
+        let begin = || {
+            let (access, limits) = (self.access.clone(), self.limits.clone());
+            tokio::spawn(connect(access, limits, Arc::clone(&self.traffic), current.number + 1))
+        };
+        let connecting = renewing.get_or_insert_with(begin);
+        let Ok(connected) = tokio::time::timeout(self.limits.call, connecting).await else {
+            return Err(unusable("reading them takes too long".into()));
+        };
+        *renewing = None;
+        let next = connected.map_err(|error| unusable(error.into()))??;
+        tracing::info!(place = &*next.place, "the credentials for the API server were read again");
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = next.clone();
         Ok(Some(next))
     }
 }
 
+/// Credentials and a client made from them, on another thread: files may be on a disk that is gone, and a program that gives
+/// credentials takes its time.
 async fn connect(
-    access: &Access,
-    limits: &Limits,
-    traffic: &Arc<Traffic>,
+    access: Access,
+    limits: Limits,
+    traffic: Arc<Traffic>,
     number: u64,
 ) -> Result<Current, ApiError> {
-    let Found { place, config } = access.find().await?;
-    let meter = MeterLayer { traffic: Arc::clone(traffic), answer: limits.answer };
-    let limits = limits.clone();
-    // On another thread: credentials may come from a program that takes its time.
-    let made = tokio::task::spawn_blocking(move || client(&config, meter, &limits)).await;
-    match made.map_err(BoxError::from).flatten() {
-        Ok(client) => Ok(Current { client, place: place.into(), number, made: Instant::now() }),
-        Err(source) => Err(ApiError::Credentials { place, source }),
+    let meter = MeterLayer { traffic, answer: limits.answer };
+    let runtime = Handle::current();
+    let making = tokio::task::spawn_blocking(move || {
+        let Found { place, config } = runtime.block_on(access.find())?;
+        let made = runtime.block_on(settled(config)).and_then(|config| client(&config, meter, &limits));
+        match made {
+            Ok(client) => Ok(Current { client, place: place.into(), number, made: Instant::now() }),
+            Err(source) => Err(ApiError::Credentials { place, source }),
+        }
+    });
+    let ended =
+        |error: JoinError| ApiError::Credentials { place: "this node".to_owned(), source: error.into() };
+    making.await.map_err(ended).flatten()
+}
+
+/// A program that gives tokens is run once for each connection, and again when its token is refused. The client would run
+/// it in the middle of a request, and another one for each request that has waited long enough: programs that hang would
+/// take all threads.
+async fn settled(mut config: Config) -> Result<Config, BoxError> {
+    let identity = &config.auth_info;
+    if identity.exec.is_none() && identity.auth_provider.is_none() {
+        return Ok(config);
     }
+    // Without a token it gives a certificate, or nothing.
+    let Some(layer) = config.auth_layer()? else { return Ok(config) };
+    let told = tower::service_fn(|request: http::Request<Body>| {
+        std::future::ready(Ok::<_, BoxError>(http::Response::new(
+            request.headers().get(AUTHORIZATION).cloned(),
+        )))
+    });
+    let header = layer.layer(told).oneshot(http::Request::new(Body::empty())).await?.into_body();
+    let token = header.as_ref().and_then(|header| header.to_str().ok()?.strip_prefix("Bearer "));
+    if let Some(token) = token {
+        config.auth_info.token = Some(token.to_owned().into());
+        config.auth_info.auth_provider = None;
+    }
+    Ok(config)
 }
 
 /// HTTP/2 where the server speaks it, so that all watches share one connection, and HTTP/1.1 otherwise. A connection whose

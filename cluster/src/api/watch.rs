@@ -28,6 +28,7 @@ use super::seen::Seen;
 
 /// A watch that lasted for this part of its time was well, so that the next failure counts as the first.
 const WELL: u32 = 60;
+
 /// What is watched.
 #[derive(Debug, Clone)]
 pub(crate) struct Select {

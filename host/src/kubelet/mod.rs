@@ -86,7 +86,7 @@ pub fn find(root: &Root) -> Result<KubeletFiles, FindError> {
         config,
         drop_in_directory: directory,
         drop_ins: drop_ins.unwrap_or_default(),
-        root_directory: named("root-dir"),
+        kubeconfig: named("kubeconfig"),
         arguments,
     })
 }

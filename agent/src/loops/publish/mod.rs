@@ -290,19 +290,19 @@ impl Desk {
     }
 
     fn log(&self, state: &State) {
-        let message = self.message(state);
+        let meaning = self.message(state);
         match state {
             State::Starting => {}
             State::Published => tracing::info!("the NodeResourceTopology object is up to date"),
             State::OtherPublisher { .. } => {
-                tracing::warn!(reason = state.reason(), message, "not publishing")
+                tracing::warn!(reason = state.reason(), meaning, "not publishing")
             }
             State::Failing(_) => {
                 let error = self.refusal.as_ref().map(|refusal| refusal.message.as_str());
                 tracing::warn!(
                     reason = state.reason(),
                     error,
-                    message,
+                    meaning,
                     "the NodeResourceTopology object is not published"
                 );
             }
@@ -355,7 +355,7 @@ impl Desk {
                 tracing::warn!(
                     reason,
                     subject,
-                    message = note.message,
+                    found = note.message,
                     remedy = note.remedy,
                     "NodeResourceTopology note"
                 );

@@ -156,6 +156,7 @@ impl Configz {
 
 /// How to connect, without the certificate's verification.
 fn config(address: &Authority) -> Result<Config, ConfigzError> {
+    crate::tls::provide();
     let uri = Uri::builder().scheme("https").authority(address.clone()).path_and_query("/").build();
     let mut config = Config::new(uri.map_err(|_| ConfigzError::BadAddress { address: address.to_string() })?);
     config.default_retry = false;
