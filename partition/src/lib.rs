@@ -1,0 +1,28 @@
+//! From a wanted to an applied division of GPUs, without touching any.
+//!
+//! ```text
+//!   desired (what is asked for) --.
+//!                                 +--> plan: steps, or a refusal that names what is in the way
+//!   observed (what there is) -----'
+//! ```
+//!
+//! - [`desired`]: what a GPU is to be divided into
+//! - [`observed`]: what a GPU can be divided into, what it is divided into, and who uses it
+//! - [`plan`]: the way from one to the other for a GPU, and for a node
+//! - [`step`]: what is done, in words that outlive the driver's numbers
+//! - [`refusal`]: why there is no way
+//!
+//! A plan keeps every instance that it can, and those in use always; it destroys and creates as few as possible; among
+//! equals it leaves room for the largest profile. It is exact: all arrangements over the places that the GPU reports
+//! count. There is no table of models here, and nothing is tried on hardware.
+
+pub mod desired;
+mod grid;
+pub mod observed;
+pub mod plan;
+pub mod refusal;
+mod search;
+pub mod step;
+
+#[cfg(test)]
+mod tests;

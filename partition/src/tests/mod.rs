@@ -1,0 +1,12 @@
+//! The planner against every layout that there is, and against a GPU of its own kind.
+
+mod computes;
+mod counts;
+mod exhaustive;
+mod layouts;
+mod mode;
+mod model;
+mod node;
+mod properties;
+mod tables;
+mod traps;
