@@ -9,6 +9,7 @@ use gpulet_cluster::api::{Access as Place, Api, ApiError, Count, Kind, Limits, N
 use gpulet_exporter::{ApiCount, ApiRequest};
 use gpulet_inventory::dra::PublishedDevice;
 use gpulet_inventory::pod::Pod;
+use tokio::task::JoinHandle;
 
 use super::Shared;
 use super::kubernetes::{Access, OwnNode};
@@ -68,13 +69,21 @@ fn random_part() -> f64 {
 /// Looks for credentials until there are some.
 async fn connect(shared: &Shared, name: &str, publish: Publish) -> Api {
     let mut said: Option<&'static str> = None;
+    // One that hangs is waited for, and no second one is begun: each would take a thread.
+    let mut looking: Option<JoinHandle<Result<Api, ApiError>>> = None;
     loop {
-        let looked =
-            tokio::time::timeout(CONNECT_WITHIN, Api::connect(place(shared).await, name, Limits::default()));
-        let error = match looked.await {
-            Ok(Ok(api)) => return api,
-            Ok(Err(error)) => Some(error),
-            Err(_) => None,
+        let look = looking.get_or_insert_with(|| {
+            let (shared, name) = (shared.clone(), name.to_owned());
+            tokio::spawn(async move { Api::connect(place(&shared).await, &name, Limits::default()).await })
+        });
+        let looked = tokio::time::timeout(CONNECT_WITHIN, look).await;
+        if looked.is_ok() {
+            looking = None;
+        }
+        let error = match looked.map(Result::ok) {
+            Ok(Some(Ok(api))) => return api,
+            Ok(Some(Err(error))) => Some(error),
+            Ok(None) | Err(_) => None,
         };
         let reason = error.as_ref().map_or("TimedOut", ApiError::reason);
         if said.replace(reason) != Some(reason) {
@@ -114,8 +123,7 @@ async fn place(shared: &Shared) -> Place {
         && let Ok(kubelet) = Kubelet::new(&shared.root, &settings.kubelet)
     {
         let finding = tokio::task::spawn_blocking(move || kubelet.find().kubeconfig());
-        let found = tokio::time::timeout(CONNECT_WITHIN, finding).await;
-        place.kubelet_kubeconfig = found.ok().and_then(Result::ok).flatten();
+        place.kubelet_kubeconfig = finding.await.ok().flatten();
     }
     place
 }

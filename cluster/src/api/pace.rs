@@ -36,6 +36,8 @@ pub struct Limits {
     pub rare: Pace,
     /// Shortest time from one reading of the credentials to the next.
     pub renew: Duration,
+    /// The same while nothing is wrong with them but that the server cannot be reached.
+    pub look_again: Duration,
 }
 
 impl Default for Limits {
@@ -54,6 +56,7 @@ impl Default for Limits {
             absent: Pace { first: seconds(5), longest: seconds(300) },
             rare: Pace { first: seconds(600), longest: seconds(3600) },
             renew: seconds(5),
+            look_again: seconds(60),
         }
     }
 }
