@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use gpulet_inventory::kubelet::{KubeletSettings, NodeAllocation};
 use gpulet_inventory::pod::{Pod, PodPhase};
 
+use super::built::NoteReason;
 use super::fingerprint::fingerprint;
 use super::inputs::Inputs;
+use super::notes::Notes;
 use super::object::Attribute;
 
 /// The kubelet's option that says with how many NUMA nodes its topology manager works.
@@ -16,10 +18,18 @@ const MAX_NUMA_NODES: &str = "max-allowable-numa-nodes";
 const DEFAULT_MAX_NUMA_NODES: u32 = 8;
 
 /// The attributes of the object, by name.
-pub(super) fn of(inputs: &Inputs<'_>) -> Vec<Attribute> {
+pub(super) fn of(inputs: &Inputs<'_>, notes: &mut Notes) -> Vec<Attribute> {
     let mut attributes = BTreeMap::new();
-    if let Some(settings) = inputs.settings {
-        policies(settings, &mut attributes);
+    match (inputs.settings, inputs.allocation) {
+        (Some(settings), _) => policies(settings, &mut attributes),
+        (None, Some(_)) => {
+            notes.add(
+                NoteReason::SettingsUnknown,
+                "kubelet",
+                "topologyManagerPolicy and the like".to_owned(),
+            );
+        }
+        (None, None) => {}
     }
     if let Some(allocation) = inputs.allocation {
         let known = pods_of(allocation, inputs.pods);

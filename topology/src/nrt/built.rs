@@ -55,11 +55,13 @@ pub enum NoteReason {
     OddResourceName,
     /// Costs between so many zones would make the object too large.
     CostsLeftOut,
+    /// It is not known how the kubelet decides, so that the object does not say.
+    SettingsUnknown,
 }
 
 impl NoteReason {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::NoCpuNodes,
         Self::TooManyNodes,
         Self::ManyNumaNodes,
@@ -72,6 +74,7 @@ impl NoteReason {
         Self::ReservedTooMuch,
         Self::OddResourceName,
         Self::CostsLeftOut,
+        Self::SettingsUnknown,
     ];
 
     /// The stable word for labels and events.
@@ -89,6 +92,7 @@ impl NoteReason {
             Self::ReservedTooMuch => "ReservedTooMuch",
             Self::OddResourceName => "OddResourceName",
             Self::CostsLeftOut => "CostsLeftOut",
+            Self::SettingsUnknown => "SettingsUnknown",
         }
     }
 }

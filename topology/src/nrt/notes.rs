@@ -59,6 +59,9 @@ fn what(reason: NoteReason) -> &'static str {
             "devices of a resource whose name is not that of an extended resource; left out"
         }
         NoteReason::CostsLeftOut => "too many zones of this type to tell the costs between every two",
+        NoteReason::SettingsUnknown => {
+            "not known, so that schedulers take the kubelet for one that aligns nothing"
+        }
     }
 }
 
@@ -88,5 +91,8 @@ fn remedy(reason: NoteReason) -> &'static str {
         }
         NoteReason::OddResourceName => "correct the name that the device plugin registers: DOMAIN/NAME",
         NoteReason::CostsLeftOut => "nothing: use `gpulet topo` to see them",
+        NoteReason::SettingsUnknown => {
+            "let gpulet read the kubelet's configuration, or ask the kubelet (`get` on `nodes/configz`); gpulet's log says what is in the way"
+        }
     }
 }

@@ -43,7 +43,8 @@ pub fn build(inputs: &Inputs<'_>) -> Built {
         })
         .collect();
     zones.extend(parts::zones(inputs, &nodes, &holders, &mut notes));
-    Built { body: Body { attributes: attributes::of(inputs), zones }, notes: notes.finish(), why, unplaced }
+    let body = Body { attributes: attributes::of(inputs, &mut notes), zones };
+    Built { body, notes: notes.finish(), why, unplaced }
 }
 
 /// By zone, then by resource.

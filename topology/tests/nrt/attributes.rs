@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use gpulet_inventory::pod::{Pod, PodPhase};
-use gpulet_topology::nrt::fingerprint;
+use gpulet_topology::nrt::{NoteReason, fingerprint};
 
-use super::node::{Node, api_pod, attribute, two_sockets};
+use super::node::{Node, api_pod, attribute, reasons, two_sockets};
 
 const FINGERPRINT: &str = "nodeTopologyPodsFingerprint";
 
@@ -51,9 +51,9 @@ fn a_number_of_numa_nodes_that_is_none_is_the_kubelets_default() {
 fn what_is_not_known_is_not_told() {
     let mut node = Node::with_kubelet(&two_sockets());
     node.settings = None;
-    assert_eq!(of(&node).len(), 2);
+    assert_eq!((of(&node).len(), reasons(&node.built())), (2, vec![NoteReason::SettingsUnknown]));
     node.allocation = None;
-    assert!(of(&node).is_empty());
+    assert!(of(&node).is_empty() && reasons(&node.built()).is_empty(), "there may be no kubelet");
 }
 
 fn fingerprint_of(node: &Node) -> String {
