@@ -46,5 +46,7 @@ fn watch(agent: &Running, address: SocketAddr, seconds: u32) -> String {
     let (cpu, resident) = usage(pid);
     let share = (cpu - cpu_before) / started.elapsed().as_secs_f64() * 100.0;
     let peak = peak(pid);
-    format!("{series} series, resident memory {resident:.1} MiB (at most {peak:.1}), CPU {share:.2} % of a core")
+    format!(
+        "{series} series, resident memory {resident:.1} MiB (at most {peak:.1}), CPU {share:.2} % of a core"
+    )
 }
