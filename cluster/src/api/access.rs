@@ -193,9 +193,9 @@ fn said(error: io::Error) -> String {
 }
 
 async fn configuration(kubeconfig: Kubeconfig) -> Result<Config, Source> {
-    let proxy =
-        kubeconfig.clusters.iter().filter_map(|named| named.cluster.as_ref()?.proxy_url.as_ref()).next();
-    if let Some(proxy) = proxy.filter(|proxy| !proxy.is_empty()) {
+    let mut proxies =
+        kubeconfig.clusters.iter().filter_map(|named| named.cluster.as_ref()?.proxy_url.as_ref());
+    if let Some(proxy) = proxies.find(|proxy| !proxy.is_empty()) {
         return Err(format!("it names the proxy {proxy}; proxies are not supported").into());
     }
     Ok(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)
