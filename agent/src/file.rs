@@ -27,7 +27,15 @@ fn replace_plain<E: From<io::Error>>(
     fill: impl FnOnce(&mut File) -> Result<(), E>,
 ) -> Result<(), E> {
     let beside = beside(path)?;
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&beside)?;
+    let begin = || OpenOptions::new().write(true).create_new(true).mode(0o644).open(&beside);
+    let mut file = match begin() {
+        // Left by one that was killed meanwhile: in a container every start has the same process id.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fs::remove_file(&beside)?;
+            begin()?
+        }
+        begun => begun?,
+    };
     let written = fill(&mut file).and_then(|()| {
         file.flush()?;
         file.sync_all()?;
@@ -64,6 +72,16 @@ mod tests {
             Err(io::Error::other("no more"))
         });
         assert_eq!(failed.unwrap_err().to_string(), "no more");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing else is left");
+    }
+
+    #[test]
+    fn what_was_left_half_written_is_in_nobodys_way() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        fs::write(beside(&path).unwrap(), "half").unwrap();
+        put(&path, "new").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing else is left");
     }
