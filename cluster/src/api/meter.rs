@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use http::header::RETRY_AFTER;
 use http::{Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt as _, Limited};
+use http_body_util::{BodyExt as _, BodyStream, Limited, StreamBody};
 use hyper::body::{Body as _, Bytes, Incoming};
 use kube::client::Body;
 use tower::{BoxError, Layer, Service};
@@ -22,6 +23,8 @@ use super::traffic::{Kind, Traffic};
 const MAX_HELD_BYTES: usize = 16 << 10;
 /// The most that is read of any other answer, bytes. A node's Pods are a few megabytes at most. A watch has no end.
 const MAX_BODY_BYTES: usize = 64 << 20;
+/// The most that is read of one event of a watch, bytes. The server keeps no object of more than a few megabytes.
+const MAX_EVENT_BYTES: usize = 16 << 20;
 /// The longest wait that is believed. A server that asks for more is asked again after this.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
 
@@ -95,9 +98,32 @@ fn metered(body: Incoming, traffic: Arc<Traffic>, kind: Kind) -> UnsyncBoxBody<B
     };
     let body = body.map_frame(count).map_err(BoxError::from);
     match kind.verb {
-        "watch" => body.boxed_unsync(),
+        "watch" => by_lines(body, MAX_EVENT_BYTES).boxed_unsync(),
         _ => Limited::new(body, MAX_BODY_BYTES).boxed_unsync(),
     }
+}
+
+/// The body, until one of its lines is longer than `longest` bytes: each event is a line, and is kept until it is whole.
+fn by_lines<B>(body: B, longest: usize) -> impl hyper::body::Body<Data = Bytes, Error = BoxError>
+where
+    B: hyper::body::Body<Data = Bytes, Error = BoxError> + Unpin,
+{
+    let mut line = 0;
+    let frames = BodyStream::new(body).map(move |frame| {
+        let frame = frame?;
+        if let Some(data) = frame.data_ref() {
+            line = match data.iter().rposition(|byte| *byte == b'\n') {
+                Some(end) => data.len() - end - 1,
+                None => line + data.len(),
+            };
+        }
+        if line > longest {
+            Err(format!("an event is larger than {longest} bytes").into())
+        } else {
+            Ok(frame)
+        }
+    });
+    StreamBody::new(frames)
 }
 
 /// How long an answer asks to wait, if it does. A date instead of seconds is not what API servers send.
@@ -129,4 +155,25 @@ async fn held(
         Err(_) => String::from_utf8_lossy(&body).trim().to_owned(),
     };
     Held { code, retry_after: wait, message }
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::body::Frame;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_watch_may_go_on_for_ever_and_its_events_may_not() {
+        let read = async |parts: Vec<String>| {
+            let frames = parts.into_iter().map(|part| Ok::<_, BoxError>(Frame::data(Bytes::from(part))));
+            let body = StreamBody::new(futures_util::stream::iter(frames));
+            by_lines(body, 100).collect().await.map(|all| all.to_bytes().len())
+        };
+        let half = "a".repeat(50);
+        assert_eq!(read(vec![format!("{half}{half}\n"); 1000]).await.unwrap(), 101_000);
+        assert_eq!(read(vec![half.clone(), format!("{half}\n{half}"), half.clone()]).await.unwrap(), 201);
+        let error = read(vec![half.clone(), half.clone(), "a".to_owned()]).await.unwrap_err();
+        assert_eq!(error.to_string(), "an event is larger than 100 bytes");
+    }
 }
