@@ -3,13 +3,14 @@
 //!
 //! Nothing is written while the condition says it already; a watch tells when someone has changed it. No Pod is evicted.
 
+mod pace;
 mod wanted;
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use gpulet_cluster::api::{Api, Condition, ConditionStatus, Event, EventKind};
+use gpulet_cluster::api::{Api, ApiError, Condition, ConditionStatus, Event, EventKind};
 
+use self::pace::{Failed, Pace};
 use self::wanted::wanted;
 use super::Shared;
 use super::kubernetes::{Access, OwnNode};
@@ -21,10 +22,6 @@ pub(crate) const NAME: &str = "conditions";
 
 /// Findings come and go together: they are gathered for this long.
 const GATHER: Duration = Duration::from_secs(1);
-/// Between two writes of one condition, at least; doubled while they fail or are undone, up to [`LONGEST`].
-const APART: Duration = Duration::from_secs(10);
-/// See [`APART`].
-const LONGEST: Duration = Duration::from_secs(300);
 
 /// Tells until it is time to end.
 pub(crate) async fn run(shared: Shared) -> Result<(), LoopError> {
@@ -36,7 +33,7 @@ pub(crate) async fn run(shared: Shared) -> Result<(), LoopError> {
         };
         let tell = async {
             match api {
-                Some(api) => Teller { shared: shared.clone(), api, told: BTreeMap::new() }.run().await,
+                Some(api) => Teller { shared: shared.clone(), api, pace: Pace::default() }.run().await,
                 None => std::future::pending().await,
             }
         };
@@ -48,24 +45,10 @@ pub(crate) async fn run(shared: Shared) -> Result<(), LoopError> {
     }
 }
 
-/// Whether more than the message differs.
-fn is_news(there: Option<&Condition>, condition: &Condition) -> bool {
-    there.is_none_or(|there| (there.status, &there.reason) != (condition.status, &condition.reason))
-}
-
 struct Teller {
     shared: Shared,
     api: Api,
-    told: BTreeMap<String, Told>,
-}
-
-/// What was told of one condition.
-struct Told {
-    condition: Condition,
-    at: Instant,
-    again_at: Instant,
-    wait: Duration,
-    said: Option<&'static str>,
+    pace: Pace,
 }
 
 impl Teller {
@@ -104,13 +87,9 @@ impl Teller {
                 continue;
             }
             let now = Instant::now();
-            // Figures in the message may change all the time.
-            let again_at =
-                |told: &Told| if is_news(there, &condition) { told.again_at } else { told.at + LONGEST };
-            let again_at = self.told.get(&condition.kind).map(again_at);
-            let at = match again_at.filter(|again_at| *again_at > now) {
-                Some(again_at) => again_at,
-                None => self.write(there, condition).await,
+            let at = match self.pace.due(there, &condition, now) {
+                due if due > now => due,
+                _ => self.write(there, condition).await,
             };
             next = Some(next.map_or(at, |next: Instant| next.min(at)));
         }
@@ -120,31 +99,23 @@ impl Teller {
     /// Writes one, tells an Event where that is news, and gives when it may be looked at again.
     async fn write(&mut self, there: Option<&Condition>, condition: Condition) -> Instant {
         let result = self.api.set_condition(&condition).await;
-        let before = self.told.remove(&condition.kind);
-        let same = before.as_ref().is_some_and(|told| told.condition == condition);
-        let wait = before.as_ref().filter(|_| same).map_or(APART, |told| (told.wait * 2).min(LONGEST));
-        let mut said = before.as_ref().and_then(|told| told.said);
-        match &result {
-            Ok(_) => said = None,
-            Err(error) if said.replace(error.reason()) != Some(error.reason()) => {
-                tracing::warn!(
-                    condition = condition.kind,
-                    error = report::chain(error),
-                    reason = error.reason(),
-                    "a condition of the Node could not be written; it is tried again"
-                );
-            }
-            Err(_) => {}
+        let failed = |error: &ApiError| Failed { reason: error.reason(), retry_after: error.retry_after() };
+        let told = result.as_ref().map(|_| ()).map_err(failed);
+        let next = self.pace.wrote(there, condition.clone(), told, Instant::now());
+        if let Err(error) = result
+            && next.new_failure
+        {
+            tracing::warn!(
+                condition = condition.kind,
+                error = report::chain(&error),
+                reason = error.reason(),
+                "a condition of the Node could not be written; it is tried again"
+            );
         }
-        let is_news = is_news(there, &condition);
-        if result.is_ok() && is_news && !same {
+        if next.event {
             self.event(&condition).await;
         }
-        let wait = wait.max(result.err().and_then(|error| error.retry_after()).unwrap_or_default());
-        let at = Instant::now();
-        let again_at = at + wait;
-        self.told.insert(condition.kind.clone(), Told { condition, at, again_at, wait, said });
-        again_at
+        next.again_at
     }
 
     async fn event(&self, condition: &Condition) {
