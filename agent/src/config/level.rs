@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 
 /// From which level on messages are logged: one level for all, and others for parts of the program.
 #[derive(Debug, Clone, PartialEq)]
@@ -11,6 +11,10 @@ pub(crate) struct LogLevel {
     text: String,
     targets: Targets,
 }
+
+/// What logs whole answers that it cannot read, such as the page of a proxy, each time anew. The errors that come of them
+/// say what matters.
+const TALKATIVE: &str = "kube_client::client";
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
@@ -40,16 +44,18 @@ impl FromStr for LogLevel {
 impl LogLevel {
     /// The filter that it stands for.
     pub(crate) fn targets(&self) -> Targets {
-        self.targets.clone()
+        let targets = self.targets.clone();
+        if self.text.contains("kube_client") {
+            targets
+        } else {
+            targets.with_target(TALKATIVE, LevelFilter::OFF)
+        }
     }
 }
 
 impl Default for LogLevel {
     fn default() -> Self {
-        Self {
-            text: "info".to_owned(),
-            targets: Targets::new().with_default(tracing_subscriber::filter::LevelFilter::INFO),
-        }
+        Self { text: "info".to_owned(), targets: Targets::new().with_default(LevelFilter::INFO) }
     }
 }
 
@@ -113,6 +119,15 @@ mod tests {
     #[test]
     fn the_default_is_what_its_word_says() {
         assert_eq!(LogLevel::default(), "info".parse().unwrap());
+    }
+
+    #[test]
+    fn answers_of_others_are_logged_only_where_that_is_asked_for() {
+        let logs = |text: &str| {
+            let level: LogLevel = text.parse().unwrap();
+            level.targets().would_enable(TALKATIVE, &tracing::Level::WARN)
+        };
+        assert!(!logs("info") && !logs("trace") && logs("info,kube_client=warn"));
     }
 
     #[test]
