@@ -22,8 +22,11 @@ use gpulet_partition::observed::{
 };
 use gpulet_partition::plan::{plan, plan_gpu};
 
-/// Id, slices, first units, units, how many, engines: an A100's.
-const PROFILES: [(u32, u32, &[u32], u32, u32, [u32; 4]); 7] = [
+/// Id, slices, first units, units, how many, engines.
+type Row = (u32, u32, &'static [u32], u32, u32, [u32; 4]);
+
+/// An A100's.
+const PROFILES: [Row; 7] = [
     (19, 1, &[0, 1, 2, 3, 4, 5, 6], 1, 7, [0, 0, 0, 0]),
     (20, 1, &[0, 1, 2, 3, 4, 5, 6], 1, 1, [1, 0, 1, 1]),
     (15, 1, &[0, 2, 4, 6], 2, 4, [1, 0, 0, 0]),

@@ -65,6 +65,7 @@ async fn processes_know_their_instance() {
         memory_bytes: Some(1 << 20),
         instance: Some(at),
         name: "notebook".into(),
+        cgroup: None,
     };
     rig.command(Command::Hold(hold));
     let gpus = rig.tick().await;

@@ -23,7 +23,8 @@ async fn a_dgx_h100_is_read_in_full() {
     for (pid, kind, memory_bytes) in
         [(4242, state::ProcessKind::Graphics, Some(1 << 30)), (4243, state::ProcessKind::Mps, None)]
     {
-        let hold = Hold { gpu: 2, pid, kind, memory_bytes, instance: None, name: "training".into() };
+        let hold =
+            Hold { gpu: 2, pid, kind, memory_bytes, instance: None, name: "training".into(), cgroup: None };
         rig.command(Command::Hold(hold));
     }
     for (counter, value) in [

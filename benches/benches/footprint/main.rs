@@ -6,7 +6,14 @@
 //! the tests have it: where its programs are not there yet, they are built, which takes Go and minutes. With `-- --alone`
 //! there is none.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unused_crate_dependencies)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    missing_docs,
+    unused_crate_dependencies
+)]
 
 mod kubernetes;
 mod process;

@@ -29,8 +29,11 @@ pub(crate) struct Phase {
     server: BTreeMap<&'static str, f64>,
 }
 
-/// The API server's counters, with what they are called here.
-const COUNTERS: [(&str, &str, &[(&str, &str)]); 9] = [
+/// What it is called here, the API server's family, and the labels that count.
+type Series = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
+
+/// The API server's counters.
+const COUNTERS: [Series; 9] = [
     ("CPU seconds", "process_cpu_seconds_total", &[]),
     ("requests", "apiserver_request_total", &[]),
     (
@@ -55,7 +58,7 @@ const COUNTERS: [(&str, &str, &[(&str, &str)]); 9] = [
 ];
 
 /// Its gauges.
-const GAUGES: [(&str, &str, &[(&str, &str)]); 2] = [
+const GAUGES: [Series; 2] = [
     ("resident memory, bytes", "process_resident_memory_bytes", &[]),
     ("watches that stand", "apiserver_longrunning_requests", &[("verb", "WATCH")]),
 ];
