@@ -11,13 +11,18 @@
 //! - [`plan`]: the way from one to the other for a GPU, and for a node
 //! - [`step`]: what is done, in words that outlive the driver's numbers
 //! - [`refusal`]: why there is no way
+//! - [`apply`]: carries a plan out, and puts the former layout back where that fails
+//! - [`layout`], [`journal`]: what is put back, and what is written down so that a crash cannot prevent it
 //!
 //! A plan keeps every instance that it can, and those in use always; it destroys and creates as few as possible; among
 //! equals it leaves room for the largest profile. It is exact: all arrangements over the places that the GPU reports
 //! count. There is no table of models here, and nothing is tried on hardware.
 
+pub mod apply;
 pub mod desired;
 mod grid;
+pub mod journal;
+pub mod layout;
 pub mod observed;
 pub mod plan;
 pub mod refusal;

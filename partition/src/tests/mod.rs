@@ -1,5 +1,6 @@
 //! The planner against every layout that there is, and against a GPU of its own kind.
 
+mod apply;
 mod computes;
 mod counts;
 mod exhaustive;

@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::layouts::Layouts;
-use super::model::{carry_out, layout};
+use super::model::{are_apart, carry_out, layout};
 use super::tables::{a100, holder};
 use crate::desired::{Wanted, WantedInstance};
 use crate::observed::{Compute, GpuDivision, Instance};
@@ -36,7 +36,7 @@ fn there(wishes: &[Wish]) -> GpuDivision {
             let own = &offered.compute_profiles[profile % offered.compute_profiles.len()];
             let placements = own.placements.as_ref().unwrap();
             let placement = placements[place % placements.len()];
-            let apart = |other: &Compute| apart(other.placement, placement);
+            let apart = |other: &Compute| are_apart(other.placement, placement);
             if instance.computes.iter().all(apart) {
                 let holders = if *busy { vec![holder(number)] } else { Vec::new() };
                 let id = ComputeInstanceId(number);
@@ -52,13 +52,9 @@ fn there(wishes: &[Wish]) -> GpuDivision {
     division
 }
 
-fn apart(one: Placement, other: Placement) -> bool {
-    one.start + one.size <= other.start || other.start + other.size <= one.start
-}
-
 fn apart_from_others(instances: &[Instance]) -> bool {
     let Some((last, rest)) = instances.split_last() else { return true };
-    rest.iter().all(|other| apart(other.placement, last.placement))
+    rest.iter().all(|other| are_apart(other.placement, last.placement))
 }
 
 fn wishes() -> impl Strategy<Value = Vec<Wish>> {

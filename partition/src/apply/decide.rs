@@ -1,0 +1,152 @@
+//! What is next, told by what there is.
+
+use std::time::Instant;
+
+use crate::journal::{Entry, Journal, Phase};
+use crate::layout::{Layout, Need};
+use crate::observed::{GpuDivision, Holder};
+use crate::refusal::listed;
+use crate::step::{InstanceAt, Step};
+
+use super::{Change, Command, Doing, Failure, Machine, Outcome};
+
+impl Machine {
+    fn target(&self) -> &Layout {
+        match self.phase {
+            Phase::Forward => &self.wanted,
+            Phase::Back => &self.former,
+        }
+    }
+
+    /// The GPU was read.
+    pub(super) fn decide(&mut self, division: &GpuDivision, now: Instant) -> Vec<Command> {
+        self.unread = 0;
+        let as_planned = !self.planned || Layout::of(division).is_same(&self.former);
+        self.planned = false;
+        if !as_planned || Layout::is_foreign(division, &self.former, &self.wanted) {
+            return self.clear(Outcome::Overtaken);
+        }
+        let next = self.target().next(division);
+        match self.last.take() {
+            Some((need, failure)) if next == Some(need) => {
+                let failure = failure.unwrap_or_else(Failure::without_effect);
+                return self.failed(need, failure, division, now);
+            }
+            Some(_) => self.failures = 0,
+            None => {}
+        }
+        match next {
+            None => {
+                let outcome = self.reached();
+                self.clear(outcome)
+            }
+            Some(need) => self.go_on(need, division, now),
+        }
+    }
+
+    fn reached(&mut self) -> Outcome {
+        match (self.phase, self.cause.take()) {
+            (Phase::Forward, _) => Outcome::Reached,
+            (Phase::Back, cause) => Outcome::RolledBack { cause },
+        }
+    }
+
+    fn go_on(&mut self, need: Need, division: &GpuDivision, now: Instant) -> Vec<Command> {
+        if need == Need::Reset && !self.policy.reset {
+            return self.put_off(Failure::reset_not_permitted(), division, now);
+        }
+        let change = Change::of(need, division);
+        let holders = in_use(need, division);
+        if !holders.is_empty() {
+            return self.failed(need, Failure::in_use(&listed(holders.into_iter())), division, now);
+        }
+        let destructive = match need {
+            Need::Step(step) => step.is_destructive(),
+            Need::Reset => true,
+        };
+        if self.written == Some(self.phase) && !destructive {
+            return self.change(change);
+        }
+        self.doing = Doing::Journalling(change);
+        vec![Command::Journal(Journal::V1(Entry {
+            gpu: self.gpu.clone(),
+            former: self.former.clone(),
+            wanted: self.wanted.clone(),
+            phase: self.phase,
+            next: need,
+        }))]
+    }
+
+    /// What was to be done next was not: it is tried again, or given up.
+    fn failed(&mut self, need: Need, failure: Failure, division: &GpuDivision, now: Instant) -> Vec<Command> {
+        self.failures += 1;
+        if self.failures < self.policy.attempts {
+            self.doing = Doing::Resting(now + self.policy.pause);
+            return Vec::new();
+        }
+        match (self.phase, need) {
+            (_, Need::Reset) => self.put_off(failure, division, now),
+            (Phase::Forward, _) => {
+                self.turn_back(need, failure);
+                self.decide(division, now)
+            }
+            (Phase::Back, _) => self.stuck(need, failure, division),
+        }
+    }
+
+    /// The change of mode waits for a reset that is not to be had.
+    fn put_off(&mut self, failure: Failure, division: &GpuDivision, now: Instant) -> Vec<Command> {
+        match self.phase {
+            // The journal stays: after the reboot it goes on.
+            _ if self.policy.reboot => self.end(Outcome::RebootRequired { failure }),
+            Phase::Forward => {
+                self.turn_back(Need::Reset, failure);
+                self.decide(division, now)
+            }
+            Phase::Back => self.stuck(Need::Reset, failure, division),
+        }
+    }
+
+    /// From now on the former layout is what is to be reached.
+    pub(super) fn turn_back(&mut self, need: Need, failure: Failure) {
+        self.phase = Phase::Back;
+        self.failures = 0;
+        self.cause = Some((need, failure));
+    }
+
+    fn stuck(&mut self, need: Need, failure: Failure, division: &GpuDivision) -> Vec<Command> {
+        let missing = self.former.missing(division);
+        let cause = self.cause.take();
+        self.end(Outcome::Stuck { cause, need, failure, missing })
+    }
+
+    /// The GPU could not be read.
+    pub(super) fn unread(&mut self, failure: Failure, now: Instant) -> Vec<Command> {
+        self.unread += 1;
+        if self.unread < self.policy.attempts {
+            self.doing = Doing::Resting(now + self.policy.pause);
+            return Vec::new();
+        }
+        self.end(Outcome::Unreadable { failure, changed: self.written.is_some() })
+    }
+}
+
+/// Who uses what would be destroyed.
+fn in_use(need: Need, division: &GpuDivision) -> Vec<Holder> {
+    let find = |at: InstanceAt| division.instances.iter().find(|instance| instance.at() == at);
+    let changes_mode = |on: bool| division.mode.is_some_and(|mode| mode.current != on);
+    match need {
+        Need::Reset => division.holders.clone(),
+        Need::Step(Step::SetMode(on)) if changes_mode(on) => division.holders.clone(),
+        Need::Step(Step::DestroyInstance(at)) => {
+            find(at).map(|instance| instance.all_holders().cloned().collect()).unwrap_or_default()
+        }
+        Need::Step(Step::DestroyCompute { within, compute }) => {
+            let Some(instance) = find(within) else { return Vec::new() };
+            let own = instance.computes.iter().find(|there| there.at() == compute);
+            let own = own.map(|there| there.holders.as_slice()).unwrap_or_default();
+            instance.holders.iter().chain(own).cloned().collect()
+        }
+        Need::Step(_) => Vec::new(),
+    }
+}
