@@ -40,9 +40,15 @@ fn each_is_accepted_by_dry_run_and_then_for_good() {
 /// What docs/install.md tells people to patch.
 fn patches_of_the_page_are_accepted(plane: &ControlPlane) {
     let page = std::fs::read_to_string(shipped("docs/install.md")).unwrap();
-    let patches: Vec<&str> =
-        page.split("-p '").skip(1).map(|rest| rest.split('\'').next().unwrap()).collect();
-    assert_eq!(patches.len(), 2);
+    let (of_status, patches): (Vec<&str>, Vec<&str>) = page
+        .split("-p '")
+        .skip(1)
+        .map(|rest| rest.split('\'').next().unwrap())
+        .partition(|patch| patch.starts_with(r#"{"status""#));
+    assert_eq!((of_status.len(), patches.len()), (1, 2));
+    plane.create_node("left");
+    let status = "/api/v1/nodes/left/status?dryRun=All&fieldValidation=Strict";
+    plane.admin().strategic(status, &serde_json::from_str(of_status[0]).unwrap()).ok();
     let path = "/apis/apps/v1/namespaces/gpulet/daemonsets/gpulet?dryRun=All&fieldValidation=Strict";
     let before = plane.admin().get(path).ok()["spec"]["template"].clone();
     for patch in patches {
