@@ -14,10 +14,9 @@ const AGENT: &str = "system:serviceaccount:gpulet:gpulet";
 
 /// Everything that gpulet may ever write, by verb and resource. What this version does not write yet is what changing a
 /// node's GPUs takes: labels and annotations, cordoning, evictions.
-const WRITES: [(&str, &str); 8] = [
+const WRITES: [(&str, &str); 7] = [
     ("create", "noderesourcetopologies"),
     ("patch", "noderesourcetopologies"),
-    ("delete", "noderesourcetopologies"),
     ("patch", "nodes/status"),
     ("patch", "nodes"),
     ("create", "events"),
@@ -101,6 +100,11 @@ fn label_topology(client: &Client, node: &str) -> Answer {
 
 fn delete_topology(client: &Client, node: &str) -> Answer {
     client.delete(&format!("{TOPOLOGIES}/{node}"))
+}
+
+/// Leaves none, so that the first apply has to create it too.
+fn may_create_topology(client: &Client, node: &str) -> Answer {
+    client.create(&format!("{TOPOLOGIES}?dryRun=All"), &topology(node))
 }
 
 fn create_topology(client: &Client, node: &str) -> Answer {
@@ -199,12 +203,11 @@ fn evict_pod(client: &Client, pod: &str) -> Answer {
 }
 
 /// Every write that gpulet needs, in an order in which each finds what it needs.
-const NEEDED: [Write; 18] = [
-    ("applies its object for the first time", apply_topology),
+const NEEDED: [Write; 17] = [
+    ("creates its object", may_create_topology),
+    ("applies it for the first time", apply_topology),
     ("applies it with the Node as owner", own_topology),
     ("labels it", label_topology),
-    ("deletes it", delete_topology),
-    ("creates it", create_topology),
     ("sets its conditions", conditions),
     ("applies GpuHealthy", condition_applied),
     ("takes GpuHealthy away", no_condition),
@@ -372,11 +375,33 @@ fn has_no_other_rights(client: &Client) {
             &json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "c" } }),
         ),
         client.delete(TOPOLOGIES),
+        delete_topology(client, "a"),
         client.create("/api/v1/namespaces/gpulet/serviceaccounts/gpulet/token", &json!({})),
     ];
     for (number, answer) in refused.iter().enumerate() {
         assert_eq!(answer.status, 403, "{number}: {}", answer.message());
     }
+}
+
+/// Whoever grants deletions too grants those of the own node's object only.
+fn a_deletion_would_be_held_to_its_node(plane: &ControlPlane, client: &Client) {
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": "deletes" },
+        "rules": [{ "apiGroups": ["topology.node.k8s.io"], "resources": ["noderesourcetopologies"], "verbs": ["delete"] }],
+    });
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": { "name": "deletes" },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "deletes" },
+        "subjects": [{ "kind": "ServiceAccount", "name": "gpulet", "namespace": "gpulet" }],
+    });
+    let rights = "/apis/rbac.authorization.k8s.io/v1";
+    plane.admin().create(&format!("{rights}/clusterroles"), &role).ok();
+    plane.admin().create(&format!("{rights}/clusterrolebindings"), &binding).ok();
+    wait_until("granted", || delete_topology(client, "a").is_ok().then_some(()));
+    let answer = delete_topology(client, "b");
+    assert_eq!(answer.status, 403, "{}", answer.message());
+    assert!(answer.message().contains("ValidatingAdmissionPolicy"), "{}", answer.message());
+    plane.admin().get(&format!("{TOPOLOGIES}/b")).ok();
 }
 
 #[test]
@@ -401,6 +426,7 @@ fn a_token_of_one_node_writes_that_node_only() {
     assert!(may(&plane, "configz") && !may(&plane, "proxy"));
     assert_eq!(granted, listed, "and exactly that is granted");
     has_no_other_rights(&client);
+    a_deletion_would_be_held_to_its_node(&plane, &client);
 }
 
 /// Whether the kubelet may answer gpulet under `/SUBRESOURCE`.
@@ -429,12 +455,11 @@ fn a_token_without_a_node_writes_nothing() {
 
 /// What a unit writes with the kubelet's credentials. Its Node's labels are for the kubelet to write, within what
 /// NodeRestriction lets it.
-const UNIT: [&str; 12] = [
-    "applies its object for the first time",
+const UNIT: [&str; 11] = [
+    "creates its object",
+    "applies it for the first time",
     "applies it with the Node as owner",
     "labels it",
-    "deletes it",
-    "creates it",
     "sets its conditions",
     "takes GpuHealthy away",
     "sets a label of its own",

@@ -154,20 +154,6 @@ impl Api {
         self.connection.call::<nrt::Written>(&request).await.map(Version::from)
     }
 
-    /// Deletes this node's NodeResourceTopology if it is the one of this UID. That there is none is no error.
-    ///
-    /// # Errors
-    /// `Conflict` where it is another one; others as they come.
-    pub async fn delete_nrt(&self, uid: &str) -> Result<(), ApiError> {
-        let request = Request::new(Verb::Delete, Resource::Topologies)
-            .of(&self.node)
-            .sending(json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}));
-        match self.connection.call::<IgnoredAny>(&request).await {
-            Ok(_) | Err(ApiError::NotFound { .. } | ApiError::NotInstalled { .. }) => Ok(()),
-            Err(error) => Err(error),
-        }
-    }
-
     /// Sets one condition of our Node, touching no other, and says whether it had to be written. Its time of transition
     /// changes when its status does.
     ///

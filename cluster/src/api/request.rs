@@ -69,7 +69,6 @@ pub(crate) enum Verb {
     Merge,
     /// A patch that merges, Kubernetes' own, which knows the keys of lists.
     Strategic,
-    Delete,
 }
 
 impl Verb {
@@ -82,7 +81,6 @@ impl Verb {
             Self::Create => "create",
             Self::Apply => "apply",
             Self::Merge | Self::Strategic => "patch",
-            Self::Delete => "delete",
         }
     }
 
@@ -91,7 +89,6 @@ impl Verb {
             Self::Get | Self::List | Self::Watch => http::Method::GET,
             Self::Create => http::Method::POST,
             Self::Apply | Self::Merge | Self::Strategic => http::Method::PATCH,
-            Self::Delete => http::Method::DELETE,
         }
     }
 

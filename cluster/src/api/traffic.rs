@@ -12,7 +12,7 @@ pub struct Traffic {
 /// A kind of request and how it was answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Kind {
-    /// `get`, `list`, `watch`, `create`, `apply`, `patch` or `delete`.
+    /// `get`, `list`, `watch`, `create`, `apply` or `patch`.
     pub verb: &'static str,
     /// The resource, such as `nodes` or `nodes/status`.
     pub resource: &'static str,
