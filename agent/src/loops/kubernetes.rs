@@ -8,6 +8,7 @@ use gpulet_inventory::kubelet::{KubeletSettings, NodeAllocation};
 use gpulet_inventory::pod::Pod;
 use gpulet_inventory::snapshot::Part;
 use gpulet_inventory::word::Word;
+use gpulet_topology::nrt::publisher::State;
 use tokio::sync::watch;
 
 /// The latest of each; clones share them.
@@ -67,8 +68,51 @@ pub(crate) enum OwnNode {
 /// How publishing gets on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Publication {
-    /// The stable word.
-    pub(crate) reason: Word,
+    /// In short.
+    pub(crate) standing: Standing,
     /// What that means and what a person can do.
     pub(crate) message: String,
+}
+
+/// How publishing gets on, in short.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// There are no credentials for an API server, and no file is wanted.
+    NoAccess,
+    /// The API server has no Node for the object to be of.
+    NoNode,
+    /// The kubelet has not answered yet.
+    NoKubelet,
+    /// The file cannot be written.
+    Unwritable,
+    /// As the publisher says.
+    Publisher(State),
+}
+
+impl Standing {
+    /// The stable word for the condition and the metric.
+    pub(crate) fn reason(&self) -> Word {
+        match self {
+            Self::NoAccess => "NoAccess",
+            Self::NoNode => "NoNode",
+            Self::NoKubelet => "NoKubelet",
+            Self::Unwritable => "Unwritable",
+            Self::Publisher(state) => state.reason(),
+        }
+    }
+
+    /// What that means and what a person can do.
+    pub(crate) fn message(&self) -> String {
+        let message = match self {
+            Self::NoAccess => "no credentials for an API server; the log names every place that was tried",
+            Self::NoNode => "the API server has no Node of this name; set node-name to the Node's name",
+            Self::NoKubelet => {
+                "the kubelet has not answered yet, so that nobody knows what Pods have; does it run, and is kubelet.root \
+                 its root directory?"
+            }
+            Self::Unwritable => "the file cannot be written; the log says why",
+            Self::Publisher(state) => return state.message(),
+        };
+        message.to_owned()
+    }
 }

@@ -16,11 +16,12 @@ use gpulet_inventory::host::HugePages;
 use gpulet_inventory::kubelet::KubeletSettings;
 use gpulet_inventory::snapshot::{NodeGpus, Part};
 use gpulet_inventory::topology::NodeTopology;
+use gpulet_topology::nrt::publisher::State;
 use serde_json::json;
 use tokio::sync::watch;
 
 use self::giver::Giver;
-use super::kubernetes::Access;
+use super::kubernetes::{Access, Standing};
 use super::{NAMES, Shared, cluster, conditions, publish, sample, topology};
 use crate::config::Settings;
 use crate::config::publish::Publish;
@@ -148,7 +149,10 @@ fn counts(agents: &[Agent]) -> serde_json::Value {
             *received += count.received_bytes;
         }
         let publication = shared.kubernetes.publication.borrow().clone();
-        published += u64::from(publication.is_some_and(|publication| publication.reason == "Published"));
+        published += u64::from(
+            publication
+                .is_some_and(|publication| publication.standing == Standing::Publisher(State::Published)),
+        );
     }
     json!({ "requests": requests, "published": published })
 }

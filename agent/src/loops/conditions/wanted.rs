@@ -3,9 +3,10 @@
 use gpulet_cluster::api::{Condition, ConditionStatus};
 use gpulet_inventory::snapshot::Driver;
 use gpulet_inventory::topology::{Finding, NodeTopology, Severity};
+use gpulet_topology::nrt::publisher::{Failure, State};
 
 use super::Shared;
-use crate::loops::kubernetes::Publication;
+use crate::loops::kubernetes::{Publication, Standing};
 
 /// Longest message, bytes: conditions are kept with the Node, which everyone reads.
 const LONGEST: usize = 1000;
@@ -47,15 +48,26 @@ fn healthy(topology: &NodeTopology, driver: &Driver) -> Condition {
 }
 
 /// Whether the topology is published. What says that the API server cannot be asked cannot be told there either, and is
-/// old when it can; before anything was tried there is nothing to say.
+/// old when it can; so it is where the object goes into a file. Before anything was tried there is nothing to say.
 fn published(publication: &Publication) -> Option<Condition> {
-    let status = match publication.reason {
-        "Published" => ConditionStatus::True,
-        "Starting" | "Unreachable" | "Throttled" | "NoAccess" | "NoNode" => return None,
-        "NoKubelet" => ConditionStatus::Unknown,
-        _ => ConditionStatus::False,
+    let standing = &publication.standing;
+    let status = match standing {
+        Standing::NoAccess | Standing::NoNode | Standing::Unwritable => return None,
+        Standing::NoKubelet => ConditionStatus::Unknown,
+        Standing::Publisher(State::Starting) => return None,
+        Standing::Publisher(State::Published) => ConditionStatus::True,
+        Standing::Publisher(State::OtherPublisher { .. }) => ConditionStatus::False,
+        Standing::Publisher(State::Failing(failure)) => match failure {
+            Failure::Unreachable | Failure::Throttled { .. } => return None,
+            Failure::Conflict
+            | Failure::Unauthorized
+            | Failure::Forbidden
+            | Failure::NotInstalled
+            | Failure::Invalid
+            | Failure::Other => ConditionStatus::False,
+        },
     };
-    Some(condition("GpuTopologyPublished", status, publication.reason, publication.message.clone()))
+    Some(condition("GpuTopologyPublished", status, standing.reason(), publication.message.clone()))
 }
 
 fn condition(kind: &str, status: ConditionStatus, reason: &str, mut message: String) -> Condition {
@@ -120,13 +132,17 @@ mod tests {
 
     #[test]
     fn the_state_of_publication_is_told_where_it_can_be() {
-        let status = |reason: &'static str| {
-            let publication = Publication { reason, message: "m".into() };
-            published(&publication).map(|condition| condition.status)
+        let told = |standing| {
+            let publication = Publication { standing, message: "m".into() };
+            published(&publication).map(|condition| (condition.status, condition.reason))
         };
-        assert_eq!(status("Published"), Some(ConditionStatus::True));
-        assert_eq!(status("OtherPublisher"), Some(ConditionStatus::False));
-        assert_eq!(status("NoKubelet"), Some(ConditionStatus::Unknown));
-        assert_eq!((status("Starting"), status("Unreachable")), (None, None));
+        let status = |standing| told(standing).map(|(status, _)| status);
+        let of = |state| status(Standing::Publisher(state));
+        let failing = |failure| of(State::Failing(failure));
+        assert_eq!(of(State::Published), Some(ConditionStatus::True));
+        assert_eq!(failing(Failure::Forbidden), Some(ConditionStatus::False));
+        assert_eq!((of(State::Starting), failing(Failure::Unreachable)), (None, None));
+        assert_eq!((status(Standing::NoNode), status(Standing::NoAccess)), (None, None));
+        assert_eq!(told(Standing::NoKubelet), Some((ConditionStatus::Unknown, "NoKubelet".into())));
     }
 }

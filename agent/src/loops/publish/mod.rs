@@ -4,25 +4,26 @@
 //! A request that hangs holds up the next request and nothing else: each runs in a task of its own.
 
 mod inputs;
+mod notes;
+mod standing;
 mod store;
 
-use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use gpulet_cluster::api::{Api, Seen, Watch};
-use gpulet_inventory::word::Word;
 use gpulet_topology::nrt::object::Body;
 use gpulet_topology::nrt::observed::Observed;
 use gpulet_topology::nrt::publisher::{Command, Event, Publisher, State, Timing, Why, Write};
-use gpulet_topology::nrt::{Built, Note};
 use tokio::task::JoinSet;
 
 use self::inputs::Inputs;
+use self::notes::Notes;
+use self::standing::Needs;
 use self::store::{ObjectFile, Refusal, Store};
 use super::Shared;
-use super::kubernetes::{Access, OwnNode, Publication};
+use super::kubernetes::{Access, OwnNode, Publication, Standing};
 use crate::config::node_name::NodeName;
 use crate::config::publish::Publish;
 use crate::supervise::LoopError;
@@ -30,9 +31,6 @@ use crate::text_file::TextReader;
 
 /// The loop's name.
 pub(crate) const NAME: &str = "publish";
-
-/// There is no Node for the object to be of.
-const NO_NODE: Word = "NoNode";
 
 /// How often this loop tells that it goes on.
 const TELL_EVERY: Duration = Duration::from_secs(10);
@@ -79,7 +77,8 @@ fn file(shared: &Shared) -> Result<Option<Store>, LoopError> {
 /// Nothing can be published.
 async fn wait(shared: &Shared) {
     if matches!(*shared.kubernetes.api.borrow(), Access::None) {
-        shared.own.kubernetes.publication("NoAccess");
+        let standing = Standing::NoAccess;
+        tell(shared, Publication { message: standing.message(), standing });
     }
     std::future::pending().await
 }
@@ -99,9 +98,7 @@ struct Desk {
     watch_was_in_trouble: bool,
     /// Why the last request failed.
     refusal: Option<Refusal>,
-    notes: BTreeSet<String>,
-    /// The same in words, for the Node's condition.
-    left_out: String,
+    notes: Notes,
     desired: Option<Arc<Body>>,
 }
 
@@ -129,8 +126,7 @@ impl Desk {
             take_over: false,
             watch_was_in_trouble: false,
             refusal: None,
-            notes: BTreeSet::new(),
-            left_out: String::new(),
+            notes: Notes::default(),
             desired: None,
             shared,
             store,
@@ -171,9 +167,9 @@ impl Desk {
             self.step(Event::KubeletUnsettled);
         }
         let owner = self.node_uid();
-        match self.waits_for() {
+        match self.missing() {
             // What ends with its Node is not to be made again after it.
-            Some(NO_NODE) => {
+            Some(Standing::NoNode) => {
                 if self.desired.take().is_some() {
                     self.step(Event::NothingDesired);
                 }
@@ -183,7 +179,8 @@ impl Desk {
             None => self.step(Event::Owner(owner)),
         }
         let Some(built) = self.inputs.build() else { return };
-        self.note(&built);
+        self.shared.own.kubernetes.notes(built.notes.iter().map(|note| note.reason));
+        self.notes.tell(&built.notes);
         let body = Arc::new(built.body);
         if self.desired.as_ref() == Some(&body) {
             self.shared.own.kubernetes.unchanged();
@@ -193,22 +190,15 @@ impl Desk {
         self.step(Event::Desired(body));
     }
 
-    /// What has to be known first, in one word.
-    fn waits_for(&self) -> Option<Word> {
+    fn missing(&self) -> Option<Standing> {
         let kubernetes = &self.shared.kubernetes;
-        let is_api = matches!(self.store, Store::Api(_));
-        match &*kubernetes.node.borrow() {
-            OwnNode::Missing if is_api => return Some(NO_NODE),
-            OwnNode::Unknown if is_api => return Some(State::Starting.reason()),
-            _ => {}
-        }
         let asked = kubernetes.kubelet.borrow().asked;
         let answered = kubernetes.allocation.borrow().is_some();
-        match (is_api, asked, answered) {
-            (_, _, true) | (false, true, false) => None,
-            (_, false, false) => Some(State::Starting.reason()),
-            (true, true, false) => Some("NoKubelet"),
-        }
+        Needs { is_file: self.is_file(), node: &kubernetes.node.borrow(), asked, answered }.missing()
+    }
+
+    fn is_file(&self) -> bool {
+        matches!(self.store, Store::File(_))
     }
 
     fn step(&mut self, event: Event) {
@@ -290,84 +280,42 @@ impl Desk {
     }
 
     fn log(&self, state: &State) {
-        let meaning = self.message(state);
+        let standing = standing::standing(None, state, self.is_file());
+        let (reason, meaning) = (standing.reason(), self.message(&standing));
         match state {
             State::Starting => {}
             State::Published => tracing::info!("the NodeResourceTopology object is up to date"),
             State::OtherPublisher { .. } => {
-                tracing::warn!(reason = state.reason(), meaning, "not publishing")
+                tracing::warn!(reason, meaning, "not publishing")
             }
             State::Failing(_) => {
                 let error = self.refusal.as_ref().map(|refusal| refusal.message.as_str());
-                tracing::warn!(
-                    reason = state.reason(),
-                    error,
-                    meaning,
-                    "the NodeResourceTopology object is not published"
-                );
+                tracing::warn!(reason, error, meaning, "the NodeResourceTopology object is not published");
             }
         }
     }
 
-    fn message(&self, state: &State) -> String {
-        match (state, &self.store, &self.refusal) {
-            (State::Failing(_), Store::File(_), Some(refusal)) => refusal.message.clone(),
-            (State::Published, ..) => state.message() + &self.left_out,
-            _ => state.message(),
-        }
+    fn message(&self, standing: &Standing) -> String {
+        let refusal = self.refusal.as_ref().map(|refusal| refusal.message.as_str());
+        standing::message(standing, refusal, self.notes.in_words())
     }
 
-    /// Tells the other loops and the metrics how it gets on.
     fn tell(&self) {
-        let state = self.publisher.state();
-        let is_file = matches!(self.store, Store::File(_));
-        let reason = match (self.waits_for(), state) {
-            (Some(waits), State::Starting) | (Some(waits @ NO_NODE), _) => waits,
-            (_, State::Failing(_)) if is_file => "Unwritable",
-            _ => state.reason(),
-        };
-        let message = match reason {
-            NO_NODE => "the API server has no Node of this name; set node-name to the Node's name".to_owned(),
-            "NoKubelet" => {
-                "the kubelet has not answered yet, so that nobody knows what Pods have; does it run, and is \
-                            kubelet.root its root directory?"
-                    .to_owned()
-            }
-            _ => self.message(state),
-        };
-        self.shared.own.kubernetes.publication(reason);
-        let publication = Some(Publication { reason, message });
-        self.shared.kubernetes.publication.send_if_modified(|known| {
-            let differs = *known != publication;
-            *known = publication;
-            differs
-        });
+        let standing = standing::standing(self.missing(), self.publisher.state(), self.is_file());
+        let message = self.message(&standing);
+        tell(&self.shared, Publication { standing, message });
     }
+}
 
-    /// Tells what was left out, each once.
-    fn note(&mut self, built: &Built) {
-        self.shared.own.kubernetes.notes(built.notes.iter().map(|note| note.reason));
-        let mut notes = BTreeSet::new();
-        for note in &built.notes {
-            let key = format!("{} {}", note.reason.as_str(), note.subject);
-            if !self.notes.contains(&key) {
-                let (reason, subject) = (note.reason.as_str(), &note.subject);
-                tracing::warn!(
-                    reason,
-                    subject,
-                    found = note.message,
-                    remedy = note.remedy,
-                    "NodeResourceTopology note"
-                );
-            }
-            notes.insert(key);
-        }
-        self.notes = notes;
-        let in_words = |note: &Note| {
-            format!(" | {} ({}): {}; {}", note.reason.as_str(), note.subject, note.message, note.remedy)
-        };
-        self.left_out = built.notes.iter().map(in_words).collect();
-    }
+/// Tells the other loops and the metrics how it gets on.
+fn tell(shared: &Shared, publication: Publication) {
+    shared.own.kubernetes.publication(publication.standing.reason());
+    let publication = Some(publication);
+    shared.kubernetes.publication.send_if_modified(|known| {
+        let differs = *known != publication;
+        *known = publication;
+        differs
+    });
 }
 
 async fn seen(watch: &mut Option<Watch<Option<Observed>>>) -> Seen<Option<Observed>> {
