@@ -64,7 +64,7 @@ pub struct ApiCount {
 }
 
 impl Kubernetes {
-    /// How publishing gets on: a word of [`State::REASONS`] or [`WAITING`].
+    /// How publishing gets on: a word of [`State::REASONS`], or of those for what comes before it.
     pub fn publication(&self, state: Word) {
         self.lock().state = Some(state);
     }
