@@ -192,11 +192,42 @@ fn said(error: io::Error) -> String {
     }
 }
 
+/// The cluster of the current context.
+fn used(kubeconfig: &Kubeconfig) -> Option<&Cluster> {
+    let current = kubeconfig.current_context.as_ref()?;
+    let context = kubeconfig.contexts.iter().find(|named| named.name == *current)?.context.as_ref()?;
+    kubeconfig.clusters.iter().find(|named| named.name == context.cluster)?.cluster.as_ref()
+}
+
 async fn configuration(kubeconfig: Kubeconfig) -> Result<Config, Source> {
-    let mut proxies =
-        kubeconfig.clusters.iter().filter_map(|named| named.cluster.as_ref()?.proxy_url.as_ref());
-    if let Some(proxy) = proxies.find(|proxy| !proxy.is_empty()) {
+    let proxy = used(&kubeconfig).and_then(|cluster| cluster.proxy_url.as_ref());
+    if let Some(proxy) = proxy.filter(|proxy| !proxy.is_empty()) {
         return Err(format!("it names the proxy {proxy}; proxies are not supported").into());
     }
     Ok(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_proxy_is_refused_where_it_would_be_used() {
+        let of = async |current: &str| {
+            let text = format!(
+                "clusters:\n\
+                 - {{name: here, cluster: {{server: 'https://10.0.0.1:6443'}}}}\n\
+                 - {{name: far, cluster: {{server: 'https://10.0.0.2:6443', proxy-url: 'http://proxy:3128'}}}}\n\
+                 contexts:\n\
+                 - {{name: here, context: {{cluster: here, user: me}}}}\n\
+                 - {{name: far, context: {{cluster: far, user: me}}}}\n\
+                 users: [{{name: me, user: {{token: t}}}}]\n\
+                 current-context: {current}\n"
+            );
+            configuration(Kubeconfig::from_yaml(&text).unwrap()).await
+        };
+        assert_eq!(of("here").await.unwrap().cluster_url.host(), Some("10.0.0.1"));
+        let refusal = of("far").await.unwrap_err().to_string();
+        assert!(refusal.contains("http://proxy:3128"), "{refusal}");
+    }
 }
