@@ -36,6 +36,15 @@ pub enum ConfigzError {
         /// The files that were looked into.
         files: Vec<PathBuf>,
     },
+    /// A file with certificates is damaged.
+    #[error("cannot read the certificates in {}; write the file anew", path.display())]
+    BrokenAuthority {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: rustls::pki_types::pem::Error,
+    },
     /// The certificate is not the kubelet's, as far as can be told.
     #[error(
         "the certificate of {place} is not to be trusted; name the authority that has signed it, and the name that it \
@@ -112,6 +121,7 @@ impl ConfigzError {
             Self::BadAddress { .. } => "BadAddress",
             Self::NoToken { .. } => "NoToken",
             Self::NoAuthority { .. } => "NoAuthority",
+            Self::BrokenAuthority { .. } => "BrokenAuthority",
             Self::Untrusted { .. } => "Untrusted",
             Self::Unreachable { .. } => "Unreachable",
             Self::TimedOut { .. } => "TimedOut",

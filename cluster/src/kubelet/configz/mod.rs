@@ -165,16 +165,22 @@ fn config(address: &Authority) -> Result<Config, ConfigzError> {
     Ok(config)
 }
 
-/// All certificates of the files; a file that cannot be read has none.
+/// All certificates of the files; a file that is not there or not ours to read has none.
 fn certificates(files: &[PathBuf]) -> Result<Vec<Vec<u8>>, ConfigzError> {
-    let of_file = |file: &PathBuf| match CertificateDer::pem_file_iter(file) {
-        Ok(found) => found.filter_map(Result::ok).map(|certificate| certificate.to_vec()).collect(),
-        Err(error) => {
-            tracing::debug!(file = %file.display(), %error, "no authority for the kubelet's certificate");
-            Vec::new()
+    let mut found = Vec::new();
+    for file in files {
+        let certificates = match CertificateDer::pem_file_iter(file) {
+            Ok(certificates) => certificates,
+            Err(error) => {
+                tracing::debug!(file = %file.display(), %error, "no authority for the kubelet's certificate");
+                continue;
+            }
+        };
+        for certificate in certificates {
+            let broken = |source| ConfigzError::BrokenAuthority { path: file.clone(), source };
+            found.push(certificate.map_err(broken)?.to_vec());
         }
-    };
-    let found: Vec<Vec<u8>> = files.iter().flat_map(of_file).collect();
+    }
     if found.is_empty() { Err(ConfigzError::NoAuthority { files: files.to_vec() }) } else { Ok(found) }
 }
 

@@ -147,6 +147,11 @@ async fn who_is_not_to_be_trusted_gets_no_token() {
     for authorities in [&[][..], &["absent.crt"], &["empty.crt"]] {
         assert_eq!(reason(&kubelet.verified(authorities, NAME)).await, "NoAuthority");
     }
+    let whole = fs::read_to_string(kubelet.at("ca.crt")).unwrap();
+    fs::write(kubelet.at("broken.crt"), &whole[..whole.len() / 2]).unwrap();
+    let error = kubelet.verified(&["broken.crt", "ca.crt"], NAME).read().await.unwrap_err();
+    assert_eq!(error.reason(), "BrokenAuthority");
+    assert!(error.to_string().contains("broken.crt"), "{error}");
     assert_eq!(kubelet.asked(), 0);
 }
 
