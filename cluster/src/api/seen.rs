@@ -62,11 +62,6 @@ impl<V: Send + Sync + 'static> Watch<V> {
         }
         self.seen.borrow_and_update().clone()
     }
-
-    /// Another view of the same watch; it ends with this object.
-    pub fn subscribe(&self) -> watch::Receiver<Seen<V>> {
-        self.seen.clone()
-    }
 }
 
 impl<V> Drop for Watch<V> {
