@@ -75,8 +75,7 @@ pub(crate) fn best(
     inside: impl Fn(usize, usize) -> Inside,
 ) -> Option<Arrangement> {
     let total = pieces.iter().map(|piece| piece.count).fold(0, u32::saturating_add);
-    let masks = there.iter().map(|there| Place::new(there.placement).map_or(0, |place| place.mask)).collect();
-    let mut search = Search { grid, there, masks, pieces, inside, placed: Vec::new(), best: None };
+    let mut search = Search { grid, there, pieces, inside, placed: Vec::new(), best: None };
     search.next(Partial { left: total, ..Partial::default() }, &mut Taken::none(grid));
     let (_, placed) = search.best.take()?;
     Some(search.arrangement(placed))
@@ -104,7 +103,7 @@ struct Partial {
     left: u32,
     /// What is there and stays, a bit each.
     kept: u64,
-    /// What is in use and would have to go, or a part of it, a bit each.
+    /// What stays though a part of it that is in use would have to go, a bit each.
     disturbed: u64,
     /// Parts that stay.
     parts: u32,
@@ -113,8 +112,6 @@ struct Partial {
 struct Search<'a, I> {
     grid: &'a Grid,
     there: &'a [There],
-    /// The units of each.
-    masks: Vec<u64>,
     pieces: &'a [Piece],
     inside: I,
     placed: Vec<Placed>,
@@ -147,7 +144,7 @@ impl<I: Fn(usize, usize) -> Inside> Search<'_, I> {
             });
             let mut next =
                 Partial { done: partial.done + 1, from: at + 1, left: partial.left - 1, ..partial };
-            self.account(&mut next, *place, keeps);
+            self.account(&mut next, keeps);
             self.next(next, taken);
             self.placed.pop();
             taken.give_back(grid, piece.shape, *place);
@@ -159,18 +156,13 @@ impl<I: Fn(usize, usize) -> Inside> Search<'_, I> {
         self.there.iter().position(|there| there.shape == Some(shape) && there.placement == placement)
     }
 
-    /// What the place costs that was taken last.
-    fn account(&self, partial: &mut Partial, place: Place, keeps: Option<usize>) {
-        for (at, (there, mask)) in self.there.iter().zip(&self.masks).enumerate() {
-            if keeps == Some(at) {
-                let inside = (self.inside)(partial.piece, at);
-                partial.kept |= bit(at);
-                partial.parts += inside.kept;
-                partial.disturbed |= if inside.disturbs { bit(at) } else { 0 };
-            } else if there.busy && mask & place.mask != 0 {
-                partial.disturbed |= bit(at);
-            }
-        }
+    /// What it means for what is there that a place was taken.
+    fn account(&self, partial: &mut Partial, keeps: Option<usize>) {
+        let Some(at) = keeps else { return };
+        let inside = (self.inside)(partial.piece, at);
+        partial.kept |= bit(at);
+        partial.parts += inside.kept;
+        partial.disturbed |= if inside.disturbs { bit(at) } else { 0 };
     }
 
     /// Whether it may still become better than the best, or as good.
@@ -194,7 +186,7 @@ impl<I: Fn(usize, usize) -> Inside> Search<'_, I> {
         }
     }
 
-    /// What is in use and would have to go, also where nothing else comes into its place.
+    /// What is in use and would have to go, or a part of it, a bit each.
     fn disturbed(&self, partial: &Partial) -> u64 {
         let goes = |(at, there): &(usize, &There)| there.busy && partial.kept & bit(*at) == 0;
         let gone = self.there.iter().enumerate().filter(goes);
@@ -208,7 +200,7 @@ impl<I: Fn(usize, usize) -> Inside> Search<'_, I> {
             let Some(place) = Place::new(placed.placement) else { continue };
             taken.take(self.grid, placed.shape, place);
             partial.piece = placed.piece;
-            self.account(&mut partial, place, placed.keeps);
+            self.account(&mut partial, placed.keeps);
         }
         let disturbed = self.disturbed(&partial);
         Arrangement {

@@ -15,12 +15,12 @@ use crate::plan::plan_gpu;
 use crate::refusal::Refusal;
 
 /// Profile and place, and the same of compute instances, each of which may be in use.
-type Wish = (usize, usize, Vec<(usize, usize, bool)>);
+pub(super) type Wish = (usize, usize, Vec<(usize, usize, bool)>);
 
 static LAYOUTS: LazyLock<Layouts> = LazyLock::new(|| Layouts::of(&a100()));
 
 /// Instances that are there, placed one after the other where they fit, with compute instances placed likewise.
-fn there(wishes: &[Wish]) -> GpuDivision {
+pub(super) fn there(wishes: &[Wish]) -> GpuDivision {
     let mut division = a100();
     for (number, (profile, place, computes)) in (1..).zip(wishes) {
         let offered = division.profiles[profile % division.profiles.len()].clone();
@@ -57,13 +57,13 @@ fn apart_from_others(instances: &[Instance]) -> bool {
     rest.iter().all(|other| are_apart(other.placement, last.placement))
 }
 
-fn wishes() -> impl Strategy<Value = Vec<Wish>> {
+pub(super) fn wishes() -> impl Strategy<Value = Vec<Wish>> {
     let compute = (0_usize..5, 0_usize..7, prop::bool::weighted(0.3));
     vec((0_usize..7, 0_usize..7, vec(compute, 0..4)), 0..6)
 }
 
 /// What is there, as something to want.
-fn as_wanted(division: &GpuDivision) -> Vec<WantedInstance> {
+pub(super) fn as_wanted(division: &GpuDivision) -> Vec<WantedInstance> {
     let one = |instance: &Instance| {
         let mut computes: Vec<u32> = instance.computes.iter().map(|compute| compute.profile).collect();
         computes.sort_unstable();
@@ -75,7 +75,7 @@ fn as_wanted(division: &GpuDivision) -> Vec<WantedInstance> {
 }
 
 /// In use, by what stays.
-fn busy(division: &GpuDivision) -> Vec<(u32, Placement, u32, Placement)> {
+pub(super) fn busy(division: &GpuDivision) -> Vec<(u32, Placement, u32, Placement)> {
     let of = |instance: &Instance| {
         let busy = instance.computes.iter().filter(|compute| !compute.holders.is_empty());
         busy.map(|compute| (instance.profile, instance.placement, compute.profile, compute.placement))

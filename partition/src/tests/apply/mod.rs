@@ -5,4 +5,5 @@ mod faults;
 mod journal;
 mod mode;
 mod others;
+mod sampled;
 mod world;

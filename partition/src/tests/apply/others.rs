@@ -1,10 +1,11 @@
 //! Others who use or change the GPU meanwhile.
 
-use super::super::tables::{FOUR, ONE, SEVEN, THREE, TWO, a100, divided, holder, instance, used, wanted};
+use super::super::tables::{FOUR, ONE, SEVEN, THREE, TWO, a100, divided, instance, used, wanted};
 use super::world::{Crash, Way, World};
 use crate::apply::{Outcome, Policy};
 use crate::desired::Wanted;
-use crate::layout::{Layout, Need};
+use crate::layout::Need;
+use crate::observed::Instance;
 use crate::step::Step;
 
 fn way(from: &[(u32, u32)], to: &[u32]) -> Way {
@@ -66,20 +67,23 @@ fn a_plan_that_is_out_of_date_is_not_carried_out() {
     }
 }
 
-/// After a crash someone else has divided the GPU: neither layout is forced upon it.
+/// After a crash someone else has divided the GPU, or is about to: neither layout is forced upon it.
 #[test]
 fn what_someone_else_has_made_is_left() {
     let way = way(&[(THREE, 0), (THREE, 4)], &[FOUR, TWO]);
-    let mut world = World { crash: Some(Crash { at: 5, after: true }), ..way.world() };
-    assert_eq!(world.run(way.machine()), None);
-    world.crash = None;
-    let mut theirs = instance(&a100(), 9, ONE, 0);
-    theirs.computes[0].holders = vec![holder(3)];
-    world.division.instances = vec![theirs];
-    let changes = world.changes.len();
-    let before = Layout::of(&world.division);
-    assert_eq!(world.restart(Policy::default()), Some(Outcome::Overtaken));
-    assert_eq!((world.layout(), world.changes.len(), world.disk.as_ref()), (before, changes, None));
+    let whole = instance(&a100(), 9, ONE, 0);
+    let orphan = Instance { computes: Vec::new(), ..whole.clone() };
+    let mut with_another_compute = way.from.instances[0].clone();
+    with_another_compute.computes[0].profile = 0;
+    for theirs in [whole, orphan, with_another_compute] {
+        let mut world = World { crash: Some(Crash { at: 5, after: true }), ..way.world() };
+        assert_eq!(world.run(way.machine()), None);
+        world.crash = None;
+        world.division.instances = vec![theirs];
+        let (changes, before) = (world.changes.len(), world.layout());
+        assert_eq!(world.restart(Policy::default()), Some(Outcome::Overtaken));
+        assert_eq!((world.layout(), world.changes.len(), world.disk.as_ref()), (before, changes, None));
+    }
 }
 
 /// What stays is in use all the while.

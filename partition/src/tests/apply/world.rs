@@ -229,7 +229,7 @@ impl Way {
         Self::with(from, wanted, layouts)
     }
 
-    fn with(from: GpuDivision, wanted: &Wanted, layouts: Rc<Layouts>) -> Self {
+    pub(super) fn with(from: GpuDivision, wanted: &Wanted, layouts: Rc<Layouts>) -> Self {
         let plan = plan_gpu(&from, wanted).unwrap();
         Self { from, plan, layouts }
     }
