@@ -47,7 +47,7 @@ impl Kubelet {
         })
     }
 
-    /// Whether a kubelet is or was on this node: it has a socket, or left its state, which it keeps whatever its policies.
+    /// Whether a kubelet is or was on this node: it has a socket, or left its state, which it keeps whatever its policies. Blocks.
     pub(crate) fn is_here(&self) -> bool {
         self.service.socket().exists() || self.directory.join("cpu_manager_state").exists()
     }

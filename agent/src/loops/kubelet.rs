@@ -41,6 +41,8 @@ struct Loop {
     shared: Shared,
     kubelet: Kubelet,
     watch: Option<Watch>,
+    /// Looking whether it is here, which may hang.
+    looking: Option<JoinHandle<bool>>,
     /// Looking for its files, which may hang.
     finding: Option<JoinHandle<Found>>,
     settings_read: Option<Instant>,
@@ -65,6 +67,7 @@ impl Loop {
             shared,
             kubelet,
             watch,
+            looking: None,
             finding: None,
             settings_read: None,
             silent: None,
@@ -80,15 +83,7 @@ impl Loop {
             let interval = self.shared.settings.borrow().kubelet.interval;
             let limit = interval * 3 + FIND_WITHIN * 4;
             self.shared.progress.made(NAME, Instant::now(), limit);
-            if self.kubelet.is_here() {
-                self.shared.own.kubernetes.kubelet_asked();
-                self.read_settings(change).await;
-                self.ask().await;
-            }
-            self.shared
-                .kubernetes
-                .kubelet
-                .send_if_modified(|state| !std::mem::replace(&mut state.asked, true));
+            self.round(change).await;
             self.shared.progress.made(NAME, Instant::now(), limit);
             let next = again.unwrap_or(interval);
             change = tokio::select! {
@@ -104,6 +99,29 @@ impl Loop {
                 tokio::time::sleep(GATHER).await;
             }
         }
+    }
+
+    /// Asks for everything once, if it is here.
+    async fn round(&mut self, change: Change) {
+        // Nothing is known while looking for it hangs.
+        let Some(is_here) = self.is_here().await else { return };
+        if is_here {
+            self.shared.own.kubernetes.kubelet_asked();
+            self.read_settings(change).await;
+            self.ask().await;
+        }
+        let kubelet = &self.shared.kubernetes.kubelet;
+        kubelet.send_if_modified(|state| !std::mem::replace(&mut state.asked, true));
+    }
+
+    /// Whether it is here; absent while looking for it hangs.
+    async fn is_here(&mut self) -> Option<bool> {
+        let kubelet = self.kubelet.clone();
+        let looking =
+            self.looking.get_or_insert_with(|| tokio::task::spawn_blocking(move || kubelet.is_here()));
+        let looked = tokio::time::timeout(FIND_WITHIN, looking).await.ok()?;
+        self.looking = None;
+        looked.ok()
     }
 
     async fn ask(&mut self) {
