@@ -100,7 +100,7 @@ impl Teller {
     async fn write(&mut self, there: Option<&Condition>, condition: Condition) -> Instant {
         let result = self.api.set_condition(&condition).await;
         let failed = |error: &ApiError| Failed { reason: error.reason(), retry_after: error.retry_after() };
-        let told = result.as_ref().map(|_| ()).map_err(failed);
+        let told = result.as_ref().copied().map_err(failed);
         let next = self.pace.wrote(there, condition.clone(), told, Instant::now());
         if let Err(error) = result
             && next.new_failure

@@ -24,6 +24,8 @@ struct Told {
     again_at: Instant,
     wait: Duration,
     failed: Option<&'static str>,
+    /// An Event has told of it.
+    event: bool,
 }
 
 /// How a write failed.
@@ -54,27 +56,30 @@ impl Pace {
         again_at.max(now)
     }
 
-    /// `written` was written in place of what was `there`, or was to be; `now` the API server has answered.
+    /// `written` was written in place of what was `there`, or was to be; `now` the API server has answered: whether it had
+    /// to be written, or how that failed.
     pub(super) fn wrote(
         &mut self,
         there: Option<&Condition>,
         written: Condition,
-        result: Result<(), Failed>,
+        result: Result<bool, Failed>,
         now: Instant,
     ) -> Next {
         let before = self.told.remove(&written.kind);
         let same = before.as_ref().filter(|told| told.condition == written);
         let wait = same.map_or(APART, |told| (told.wait * 2).min(LONGEST));
+        let told_by_event = same.is_some_and(|told| told.event);
         let failed = result.err();
         let wait = wait.max(failed.and_then(|failed| failed.retry_after).unwrap_or_default());
         let reason = failed.map(|failed| failed.reason);
         let next = Next {
             again_at: now + wait,
-            event: failed.is_none() && same.is_none() && is_news(there, &written),
+            event: result == Ok(true) && !told_by_event && is_news(there, &written),
             new_failure: reason.is_some() && reason != before.as_ref().and_then(|told| told.failed),
         };
         let kind = written.kind.clone();
-        let told = Told { condition: written, at: now, again_at: next.again_at, wait, failed: reason };
+        let event = told_by_event || next.event;
+        let told = Told { condition: written, at: now, again_at: next.again_at, wait, failed: reason, event };
         self.told.insert(kind, told);
         next
     }
@@ -106,7 +111,7 @@ mod tests {
         let mut waits = Vec::new();
         for number in 0..7 {
             assert_eq!(pace.due(None, &wanted, now), now);
-            let next = pace.wrote(None, wanted.clone(), Ok(()), now);
+            let next = pace.wrote(None, wanted.clone(), Ok(true), now);
             assert_eq!(next.event, number == 0);
             assert_eq!(pace.due(None, &wanted, now), next.again_at);
             waits.push((next.again_at - now).as_secs());
@@ -114,7 +119,7 @@ mod tests {
         }
         assert_eq!(waits, [10, 20, 40, 80, 160, 300, 300]);
         let other = condition(ConditionStatus::False, "");
-        let next = pace.wrote(Some(&wanted), other, Ok(()), now);
+        let next = pace.wrote(Some(&wanted), other, Ok(true), now);
         assert_eq!(next, Next { again_at: now + seconds(10), event: true, new_failure: false });
     }
 
@@ -122,10 +127,10 @@ mod tests {
     fn another_message_alone_waits_long_and_is_no_event() {
         let (mut pace, now) = (Pace::default(), Instant::now());
         let there = condition(ConditionStatus::True, "7 GPUs");
-        pace.wrote(None, there.clone(), Ok(()), now);
+        pace.wrote(None, there.clone(), Ok(true), now);
         let wanted = condition(ConditionStatus::True, "8 GPUs");
         assert_eq!(pace.due(Some(&there), &wanted, now), now + seconds(300));
-        assert!(!pace.wrote(Some(&there), wanted, Ok(()), now + seconds(300)).event);
+        assert!(!pace.wrote(Some(&there), wanted, Ok(true), now + seconds(300)).event);
     }
 
     #[test]
@@ -140,6 +145,15 @@ mod tests {
         assert_eq!(write(failed("Throttled", Some(60))), (true, 60, false));
         assert_eq!(write(failed("Throttled", None)), (false, 120, false));
         assert_eq!(write(failed("Forbidden", None)), (true, 240, false));
-        assert!(!write(Ok(())).0);
+        assert_eq!(write(Ok(true)), (false, 300, true), "the Event comes when it is written");
+        assert!(!write(Ok(true)).2);
+    }
+
+    #[test]
+    fn what_stands_there_already_is_no_event() {
+        let (mut pace, now) = (Pace::default(), Instant::now());
+        let wanted = condition(ConditionStatus::True, "");
+        assert!(!pace.wrote(None, wanted.clone(), Ok(false), now).event, "what was seen of the Node was old");
+        assert!(pace.wrote(None, wanted, Ok(true), now).event, "someone has undone it");
     }
 }
