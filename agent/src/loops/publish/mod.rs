@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use gpulet_cluster::api::{Api, Seen, Watch};
+use gpulet_host::root::EscapesRoot;
 use gpulet_topology::nrt::object::Body;
 use gpulet_topology::nrt::observed::Observed;
 use gpulet_topology::nrt::publisher::{Command, Event, Publisher, State, Timing, Why, Write};
@@ -26,6 +27,7 @@ use super::Shared;
 use super::kubernetes::{Access, OwnNode, Publication, Standing};
 use crate::config::node_name::NodeName;
 use crate::config::publish::Publish;
+use crate::report;
 use crate::supervise::LoopError;
 use crate::text_file::TextReader;
 
@@ -39,19 +41,16 @@ const TELL_EVERY: Duration = Duration::from_secs(10);
 pub(crate) async fn run(shared: Shared) -> Result<(), LoopError> {
     let mut access = shared.kubernetes.api.subscribe();
     loop {
-        let store = match &*access.borrow_and_update() {
-            Access::Unknown => None,
-            Access::Api(api) => Some(Store::Api(api.clone())),
-            Access::None => file(&shared)?,
-        };
-        if let (Some(Store::Api(_)), Some(Store::File(left))) = (&store, file(&shared)?) {
-            // What another run kept there would be taken for true.
-            tokio::task::spawn_blocking(move || left.remove());
-        }
+        let place = place(&shared, &access.borrow_and_update());
         let publish = async {
-            match store {
-                Some(store) => Desk::new(shared.clone(), store).run().await,
-                None => wait(&shared).await,
+            match place {
+                Ok(store) => Desk::new(shared.clone(), store).run().await,
+                Err(publication) => {
+                    if let Some(publication) = publication {
+                        tell(&shared, publication);
+                    }
+                    std::future::pending().await
+                }
             }
         };
         tokio::select! {
@@ -62,8 +61,40 @@ pub(crate) async fn run(shared: Shared) -> Result<(), LoopError> {
     }
 }
 
+/// Where the object is to go; else why it can go nowhere, where that is known.
+fn place(shared: &Shared, access: &Access) -> Result<Store, Option<Publication>> {
+    match (access, file(shared)) {
+        (Access::Unknown, _) => Err(None),
+        (Access::Api(api), left) => {
+            if let Ok(Some(left)) = left {
+                // What another run kept there would be taken for true.
+                tokio::task::spawn_blocking(move || left.remove());
+            }
+            Ok(Store::Api(api.clone()))
+        }
+        (Access::None, Ok(Some(file))) => Ok(Store::File(Arc::new(file))),
+        (Access::None, Ok(None)) => {
+            let standing = Standing::NoAccess;
+            Err(Some(Publication { message: standing.message(), standing }))
+        }
+        (Access::None, Err(error)) => {
+            let standing = Standing::Unwritable;
+            let message = format!("kubernetes.file: {}", report::chain(&error));
+            tracing::error!(
+                reason = standing.reason(),
+                error = message,
+                "the NodeResourceTopology object is not published"
+            );
+            Err(Some(Publication { standing, message }))
+        }
+    }
+}
+
 /// The file for the object; absent where it is to go to the API server only.
-fn file(shared: &Shared) -> Result<Option<Store>, LoopError> {
+///
+/// # Errors
+/// When its path leads out of the host's root.
+fn file(shared: &Shared) -> Result<Option<ObjectFile>, EscapesRoot> {
     let settings = shared.settings.borrow();
     if settings.kubernetes.publish == Publish::Always {
         return Ok(None);
@@ -71,16 +102,7 @@ fn file(shared: &Shared) -> Result<Option<Store>, LoopError> {
     let name = settings.node_name.clone().or_else(NodeName::of_this_machine);
     let name = name.map_or_else(|| "node".to_owned(), |name| name.to_string());
     let path = shared.root.join(&settings.kubernetes.file)?;
-    Ok(Some(Store::File(Arc::new(ObjectFile { name, path, reader: TextReader::default() }))))
-}
-
-/// Nothing can be published.
-async fn wait(shared: &Shared) {
-    if matches!(*shared.kubernetes.api.borrow(), Access::None) {
-        let standing = Standing::NoAccess;
-        tell(shared, Publication { message: standing.message(), standing });
-    }
-    std::future::pending().await
+    Ok(Some(ObjectFile { name, path, reader: TextReader::default() }))
 }
 
 /// One who publishes into one store.
