@@ -17,7 +17,7 @@
 //! - Before the first change in each direction, and before each that destroys something, it is written down where all came
 //!   from and is to get to. The journal is removed when the GPU, read again, is in one of the two. Otherwise it stays, and the next start goes
 //!   on from there.
-//! - What came into use since it was planned is not destroyed.
+//! - What came into use since it was planned is not destroyed, nor anything before it.
 //! - Where something is there that neither layout has, someone else changes the GPU too. It is left as it is.
 
 mod decide;

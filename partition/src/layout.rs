@@ -96,8 +96,8 @@ impl Layout {
         if mode.current == self.mode && mode.pending != self.mode {
             return Some(Need::Step(Step::SetMode(self.mode)));
         }
-        if let Some(step) = self.next_destroyed(division) {
-            return Some(Need::Step(step));
+        if let Some(step) = self.destroyed(division).first() {
+            return Some(Need::Step(*step));
         }
         if mode.current != self.mode {
             let put_off = mode.pending == self.mode;
@@ -106,21 +106,20 @@ impl Layout {
         self.next_created(division).map(Need::Step)
     }
 
-    fn next_destroyed(&self, division: &GpuDivision) -> Option<Step> {
+    /// Everything that has to be destroyed on the way, in this order.
+    pub(crate) fn destroyed(&self, division: &GpuDivision) -> Vec<Step> {
         // Nothing survives a change of mode.
         let stays = division.mode.is_some_and(|mode| mode.current) == self.mode;
-        let instances = division.instances.iter();
-        instances.filter_map(|there| self.next_destroyed_in(there, stays)).next()
+        division.instances.iter().flat_map(|there| self.destroyed_in(there, stays)).collect()
     }
 
-    fn next_destroyed_in(&self, there: &Instance, stays: bool) -> Option<Step> {
+    fn destroyed_in(&self, there: &Instance, stays: bool) -> Vec<Step> {
         let laid = self.instance(there.at()).filter(|_| stays);
         let wanted = laid.map(|laid| laid.computes.as_slice()).unwrap_or_default();
         let (extra, _) = differ(&there.computes, wanted);
-        match extra.first() {
-            Some(compute) => Some(Step::DestroyCompute { within: there.at(), compute: compute.at() }),
-            None => laid.is_none().then(|| Step::DestroyInstance(there.at())),
-        }
+        let compute = |compute: &Compute| Step::DestroyCompute { within: there.at(), compute: compute.at() };
+        let whole = laid.is_none().then(|| Step::DestroyInstance(there.at()));
+        extra.into_iter().map(compute).chain(whole).collect()
     }
 
     fn next_created(&self, division: &GpuDivision) -> Option<Step> {

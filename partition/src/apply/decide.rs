@@ -1,5 +1,6 @@
 //! What is next, told by what there is.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use crate::journal::{Entry, Journal, Phase};
@@ -56,9 +57,9 @@ impl Machine {
             return self.put_off(Failure::reset_not_permitted(), division, now);
         }
         let change = Change::of(need, division);
-        let holders = in_use(need, division);
+        let holders = in_use(self.target(), division);
         if !holders.is_empty() {
-            return self.failed(need, Failure::in_use(&listed(holders.into_iter())), division, now);
+            return self.failed(need, Failure::in_use(&listed(holders.iter())), division, now);
         }
         let destructive = match need {
             Need::Step(step) => step.is_destructive(),
@@ -131,22 +132,27 @@ impl Machine {
     }
 }
 
-/// Who uses what would be destroyed.
-fn in_use(need: Need, division: &GpuDivision) -> Vec<Holder> {
+/// Who uses what has to be destroyed on the way to this layout, now or later: it is known before the first of it goes.
+fn in_use(target: &Layout, division: &GpuDivision) -> BTreeSet<Holder> {
+    let changes_mode = division.mode.is_some_and(|mode| mode.current != target.mode);
+    let whole = division.holders.iter().filter(|_| changes_mode);
+    let parts = target.destroyed(division).into_iter().flat_map(|step| users(step, division));
+    whole.cloned().chain(parts).collect()
+}
+
+/// Who uses what this step destroys.
+fn users(step: Step, division: &GpuDivision) -> Vec<Holder> {
     let find = |at: InstanceAt| division.instances.iter().find(|instance| instance.at() == at);
-    let changes_mode = |on: bool| division.mode.is_some_and(|mode| mode.current != on);
-    match need {
-        Need::Reset => division.holders.clone(),
-        Need::Step(Step::SetMode(on)) if changes_mode(on) => division.holders.clone(),
-        Need::Step(Step::DestroyInstance(at)) => {
+    match step {
+        Step::DestroyInstance(at) => {
             find(at).map(|instance| instance.all_holders().cloned().collect()).unwrap_or_default()
         }
-        Need::Step(Step::DestroyCompute { within, compute }) => {
+        Step::DestroyCompute { within, compute } => {
             let Some(instance) = find(within) else { return Vec::new() };
             let own = instance.computes.iter().find(|there| there.at() == compute);
             let own = own.map(|there| there.holders.as_slice()).unwrap_or_default();
             instance.holders.iter().chain(own).cloned().collect()
         }
-        Need::Step(_) => Vec::new(),
+        Step::SetMode(_) | Step::CreateInstance(_) | Step::CreateCompute { .. } => Vec::new(),
     }
 }
