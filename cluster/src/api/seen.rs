@@ -1,7 +1,6 @@
 //! What a watch has seen.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -15,19 +14,17 @@ pub struct Seen<V> {
     pub value: Option<Arc<V>>,
     /// Why it may be out of date; absent while the watch stands.
     pub trouble: Option<Arc<ApiError>>,
-    /// When the server last said something about it.
-    pub confirmed: Option<Instant>,
 }
 
 impl<V> Clone for Seen<V> {
     fn clone(&self) -> Self {
-        Self { value: self.value.clone(), trouble: self.trouble.clone(), confirmed: self.confirmed }
+        Self { value: self.value.clone(), trouble: self.trouble.clone() }
     }
 }
 
 impl<V> Default for Seen<V> {
     fn default() -> Self {
-        Self { value: None, trouble: None, confirmed: None }
+        Self { value: None, trouble: None }
     }
 }
 

@@ -204,7 +204,6 @@ where
     fn confirm(&self, changed: bool) {
         let view = changed.then(|| (self.mirror.view)(&self.mirror.items));
         self.seen.send_if_modified(|seen| {
-            seen.confirmed = Some(Instant::now());
             let well_again = seen.trouble.take().is_some();
             if well_again {
                 tracing::info!(resource = self.select.resource.name(), "watched again");
@@ -243,7 +242,6 @@ where
             let known = seen.trouble.as_ref().is_some_and(|known| known.reason() == error.reason());
             if absent {
                 seen.value = None;
-                seen.confirmed = Some(Instant::now());
             }
             // To be too far behind is mended by the list that follows.
             if !matches!(error, ApiError::Gone { .. }) {

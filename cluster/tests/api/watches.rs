@@ -109,14 +109,12 @@ async fn what_changes_nothing_wakes_nobody() {
     .await;
     let mut pods = server.api(limits()).await.pods();
     shows(&mut pods, &["a"]).await;
-    let before = pods.seen();
     let mut same = pod("a", 11);
     same["status"]["podIP"] = "10.0.0.1".into();
     events.send(event("MODIFIED", same)).unwrap();
     events.send(event("ADDED", pod("b", 12))).unwrap();
     let seen = within(pods.changed()).await;
     assert_eq!(seen.value.unwrap().len(), 2, "the first change that is told is the second that came");
-    assert!(seen.confirmed > before.confirmed);
 }
 
 #[tokio::test]
