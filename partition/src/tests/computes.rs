@@ -133,3 +133,29 @@ fn without_places_the_driver_chooses() {
     let refusal = plan_gpu(&division, &want(&[(THREE, &[TWO_C, TWO_C])])).unwrap_err();
     assert_eq!(refusal.reason(), "ComputesInfeasible");
 }
+
+/// People approve it.
+#[test]
+fn steps_can_be_told() {
+    let division = three_with(vec![compute(0, ONE_C, 1, 1, None)]);
+    let told = |wanted: &Wanted| {
+        let plan = plan_gpu(&division, wanted).unwrap();
+        plan.steps.iter().map(|step| step.told(&division)).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        told(&want(&[(THREE, &[THREE_C])])),
+        [
+            "destroy compute instance 1c.3g.20gb at 1:1 in 3g.20gb at 4:4",
+            "create compute instance 3g.20gb at 0:3 in 3g.20gb at 4:4",
+        ]
+    );
+    assert_eq!(
+        told(&want(&[(FOUR, &[ONE_C])]))[1..],
+        [
+            "destroy GPU instance 3g.20gb at 4:4",
+            "create GPU instance 4g.20gb at 0:4",
+            "create compute instance 1c.4g.20gb at 0:1 in 4g.20gb at 0:4",
+        ]
+    );
+    assert_eq!(told(&Wanted::Off).last().unwrap(), "turn MIG mode off");
+}
