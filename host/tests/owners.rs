@@ -5,7 +5,7 @@
 use std::process::{Command, Stdio};
 
 use gpulet_host::{Bundle, Root, owner};
-use gpulet_inventory::holders::{CgroupOwner, HostUnit};
+use gpulet_inventory::holders::{CgroupOwner, HostUnit, PodGroup};
 use gpulet_simulator::command::{Command as Happening, Hold};
 use gpulet_simulator::engine::Engine;
 use gpulet_simulator::host_tree;
@@ -54,7 +54,7 @@ fn processes_of_a_simulated_machine_and_of_its_recording() {
     let root = Root::new(directory.path()).recorded();
     let found = owner::read(&root, [100, 101, 102]);
     let service = CgroupOwner::Host(HostUnit::new("train.service"));
-    let pod = CgroupOwner::Pod { uid: UID.to_owned(), container: Some(id) };
+    let pod = CgroupOwner::Pods(vec![PodGroup { uid: UID.to_owned(), container: Some(id) }]);
     let owners: Vec<_> = found.known.values().map(|origin| &origin.owner).collect();
     assert_eq!((owners, found.vanished), (vec![&service, &pod], 1));
     let bundle = Bundle { host: root.recording(), ..Bundle::default() };

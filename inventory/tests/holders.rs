@@ -7,8 +7,8 @@ mod node;
 use std::collections::BTreeMap;
 
 use gpulet_inventory::holders::{
-    CgroupOwner, HeldDevice, Holders, HostUnit, Inputs, MAX_UNKNOWN, Owner, ProcessOrigin, Processes,
-    Resolved, Resolver, join,
+    CgroupOwner, HeldDevice, Holders, HostUnit, Inputs, MAX_UNKNOWN, Owner, PodGroup, ProcessOrigin,
+    Processes, Resolved, Resolver, join,
 };
 use gpulet_inventory::kubelet::{
     ClaimedDevice, ContainerAllocation, KubeletDevice, NodeAllocation, PodAllocation,
@@ -37,8 +37,12 @@ fn pod(name: &str, uid: &str, container: &str) -> Pod {
     }
 }
 
+fn group(uid: &str, container: Option<&str>) -> PodGroup {
+    PodGroup { uid: uid.to_owned(), container: container.map(str::to_owned) }
+}
+
 fn in_pod(uid: &str, container: Option<&str>) -> CgroupOwner {
-    CgroupOwner::Pod { uid: uid.to_owned(), container: container.map(str::to_owned) }
+    CgroupOwner::Pods(vec![group(uid, container)])
 }
 
 fn processes(origins: &[(u32, CgroupOwner)]) -> Processes {
@@ -119,6 +123,58 @@ fn processes_are_pods_services_or_unknown() {
     let stranger = second[1].2.pod().unwrap();
     assert_eq!((stranger.uid.as_str(), &stranger.name), ("11111111-0000-0000-0000-000000000000", &None));
     assert_eq!(second[2].2, first[0].2, "one process on two GPUs");
+}
+
+/// Pod name and container of a process that lies in these groups, the outermost first, while the API tells these Pods.
+fn owner_of(
+    groups: &[(&str, Option<&str>)],
+    pods: Option<&[Pod]>,
+) -> (String, Option<String>, Option<String>) {
+    let gpus = node(vec![gpu(vec![process(10, None)], None)]);
+    let groups = groups.iter().map(|(uid, container)| group(uid, *container)).collect();
+    let known = processes(&[(10, CgroupOwner::Pods(groups))]);
+    let inputs = Inputs { gpus: &gpus, processes: &known, pods, allocation: None };
+    let holders = join(&inputs, &mut Resolver::default());
+    let owner = holders.devices[0].processes[0].owner.pod().unwrap().clone();
+    (owner.uid, owner.name, owner.container)
+}
+
+fn owned(uid: &str, name: Option<&str>, container: Option<&str>) -> (String, Option<String>, Option<String>) {
+    (uid.to_owned(), name.map(str::to_owned), container.map(str::to_owned))
+}
+
+#[test]
+fn a_pod_that_makes_groups_named_for_another_stays_the_owner() {
+    let pods = [pod("victim", UID, "c1"), pod("spoofer", "spoofer-uid", "c2")];
+    let own = ("spoofer-uid", Some("c2"));
+    let spoofer = owned("spoofer-uid", Some("spoofer"), Some("main"));
+    assert_eq!(owner_of(&[own, (UID, Some("c1"))], Some(&pods)), spoofer);
+    assert_eq!(owner_of(&[own, ("nobody", None), (UID, Some("c1"))], Some(&pods)), spoofer);
+    // A static Pod, which cgroups call by its hash.
+    let pods = [pods[0].clone(), Pod { config_hash: Some(HASH.to_owned()), ..pods[1].clone() }];
+    assert_eq!(owner_of(&[(HASH, Some("c2")), (UID, Some("c1"))], Some(&pods)), spoofer);
+}
+
+#[test]
+fn an_annotation_with_the_uid_of_another_pod_takes_nothing_from_it() {
+    let victim = pod("victim", UID, "c1");
+    let thief = Pod { config_hash: Some(UID.to_owned()), ..pod("thief", "thief-uid", "c2") };
+    for pods in [[victim.clone(), thief.clone()], [thief, victim]] {
+        let owner = owner_of(&[(UID, Some("c1"))], Some(&pods));
+        assert_eq!(owner, owned(UID, Some("victim"), Some("main")));
+    }
+}
+
+#[test]
+fn a_node_in_a_pod_is_that_pod_and_to_itself_its_own_pods() {
+    let groups = [("outer", Some("c1")), ("inner", Some("c2"))];
+    let (outer, inner) = (pod("kind", "outer", "c1"), pod("inside", "inner", "c2"));
+    let seen = |pods: &[Pod]| owner_of(&groups, Some(pods));
+    assert_eq!(seen(&[outer]), owned("outer", Some("kind"), Some("main")));
+    assert_eq!(seen(&[inner]), owned("inner", Some("inside"), Some("main")));
+    for pods in [None, Some(&[][..])] {
+        assert_eq!(owner_of(&groups, pods), owned("inner", None, None));
+    }
 }
 
 #[test]

@@ -4,6 +4,10 @@
 //! where there are others too (v1, or both), it may say nothing. The kubelet calls a Pod's group `pod` and the Pod's UID,
 //! with `_` for `-` and `.slice` behind where systemd makes it, and what comes before depends on quality of service and
 //! configuration. A static Pod has in place of the UID the 32 digits of its file's hash. The container's group is below.
+//!
+//! Below its own group a Pod that may make groups makes any, also such as look like another Pod's. What stands further out
+//! it cannot choose. A node in a Pod (kind) makes such groups too, rightly. So all Pods in a path are kept, and the join,
+//! which knows the Pods of this node, takes the outermost one of them.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,20 +17,28 @@ use super::HostUnit;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CgroupOwner {
-    /// A Pod.
-    Pod {
-        /// Its UID in the API, or for a static Pod its hash.
-        uid: String,
-        /// The runtime's id of the container, 64 hexadecimal digits; absent where the group is none of a container's:
-        /// a sandbox of its own kind (kata), the runtime's monitor (conmon).
-        container: Option<String>,
-    },
+    /// The Pods in the path, the outermost first: one, or several that lie in one another. Never empty.
+    Pods(Vec<PodGroup>),
     /// A unit of the host.
     Host(HostUnit),
 }
 
+/// A Pod's group in a path.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct PodGroup {
+    /// The Pod's UID in the API, or for a static Pod its hash.
+    pub uid: String,
+    /// The runtime's id of the container, 64 hexadecimal digits; absent where the group is none of a container's: a
+    /// sandbox of its own kind (kata), the runtime's monitor (conmon).
+    pub container: Option<String>,
+}
+
 /// Controllers whose line is believed before those of others, where there is no unified hierarchy.
 const PREFERRED: [&str; 4] = ["", "memory", "cpu", "name=systemd"];
+
+/// The most Pods of one path that are kept: the outermost ones, which nobody below can push out. A node in a Pod makes two.
+const MAX_PODS: usize = 8;
 
 /// As much of a host's group is shown, bytes: names of units are at most 255.
 const UNIT_BYTES: usize = 255;
@@ -38,8 +50,8 @@ impl CgroupOwner {
         paths.sort_by_key(|(rank, _)| *rank);
         let mut paths = paths.into_iter().map(|(_, path)| path);
         let first = paths.clone().next()?;
-        if let Some(pod) = paths.clone().find_map(pod) {
-            return Some(pod);
+        if let Some(pods) = paths.clone().find_map(self::pods) {
+            return Some(Self::Pods(pods));
         }
         // The root of one hierarchy says nothing while another knows more.
         let told = paths.find(|path| *path != "/").unwrap_or(first);
@@ -59,17 +71,20 @@ fn line(line: &str) -> Option<(usize, &str)> {
     is_line.then_some((rank, path))
 }
 
-/// The Pod in a path. A node in a container (kind) has its own Pods below: the last one counts.
-fn pod(path: &str) -> Option<CgroupOwner> {
+/// The Pods in a path, the outermost first; absent without any.
+fn pods(path: &str) -> Option<Vec<PodGroup>> {
     let parts: Vec<&str> = path.split('/').collect();
-    let (at, (uid, rest)) =
-        parts.iter().enumerate().rev().find_map(|(at, part)| Some((at, pod_uid(part)?)))?;
-    // Where runtime and kubelet disagree about who makes groups, the container stands in the same part.
-    let container = match rest.rsplit_once(':') {
-        Some((_, id)) => container(id),
-        None => parts.get(at + 1).and_then(|part| container(part)),
+    let group = |(at, part): (usize, &&str)| {
+        let (uid, rest) = pod_uid(part)?;
+        // Where runtime and kubelet disagree about who makes groups, the container stands in the same part.
+        let container = match rest.rsplit_once(':') {
+            Some((_, id)) => container(id),
+            None => parts.get(at + 1).and_then(|part| container(part)),
+        };
+        Some(PodGroup { uid, container })
     };
-    Some(CgroupOwner::Pod { uid, container })
+    let groups: Vec<PodGroup> = parts.iter().enumerate().filter_map(group).take(MAX_PODS).collect();
+    (!groups.is_empty()).then_some(groups)
 }
 
 /// The UID in a part such as `kubepods-burstable-pod1234_….slice`, and what stands behind it.

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 
 use super::resolve::{Resolved, Resolver};
 use super::{
-    Allocated, CgroupOwner, DeviceId, HeldDevice, Holders, HoldingProcess, Instance, Owner, PodOwner,
-    Processes, UnknownDevice,
+    Allocated, CgroupOwner, DeviceId, HeldDevice, Holders, HoldingProcess, Instance, Owner, PodGroup,
+    PodOwner, Processes, UnknownDevice,
 };
 use crate::kubelet::{ContainerAllocation, NodeAllocation, PodAllocation};
 use crate::pod::Pod;
@@ -92,27 +92,39 @@ struct Pods<'a> {
 
 impl<'a> Pods<'a> {
     fn new(pods: &'a [Pod]) -> Self {
-        let uids = |pod: &'a Pod| [Some(pod.uid.as_str()), pod.config_hash.as_deref()].into_iter().flatten();
+        let hashes = pods.iter().filter_map(|pod| Some((pod.config_hash.as_deref()?, pod)));
+        // Whoever makes a Pod gives it annotations, also with the UID of another one: that one's own counts.
+        let uids = pods.iter().map(|pod| (pod.uid.as_str(), pod));
         Self {
-            by_uid: pods.iter().flat_map(|pod| uids(pod).map(move |uid| (uid, pod))).collect(),
+            by_uid: hashes.chain(uids).collect(),
             by_name: pods.iter().map(|pod| ((pod.namespace.as_str(), pod.name.as_str()), pod)).collect(),
         }
     }
 
     fn owner(&self, owner: &CgroupOwner) -> Owner {
-        let (uid, container) = match owner {
-            CgroupOwner::Host(unit) => return Owner::Host(unit.clone()),
-            CgroupOwner::Pod { uid, container } => (uid, container),
+        match owner {
+            CgroupOwner::Host(unit) => Owner::Host(unit.clone()),
+            CgroupOwner::Pods(groups) => self.pod(groups).map_or(Owner::Unknown, Owner::Pod),
+        }
+    }
+
+    /// The Pod of groups that lie in one another: the outermost one that this node's kubelet runs, for below itself a Pod
+    /// may make groups that look like another's. Of a node in a Pod that is the Pod in which it is; a gpulet of that node
+    /// itself knows the inner Pods only. Where none is known, the innermost is as good as any.
+    fn pod(&self, groups: &[PodGroup]) -> Option<PodOwner> {
+        let known = groups.iter().find_map(|group| Some((group, *self.by_uid.get(group.uid.as_str())?)));
+        let Some((PodGroup { container, .. }, pod)) = known else {
+            let uid = groups.last()?.uid.clone();
+            return Some(PodOwner { uid, namespace: None, name: None, container: None });
         };
-        let pod = self.by_uid.get(uid.as_str());
-        let container = pod.zip(container.as_ref()).and_then(|(pod, id)| {
+        let container = container.as_ref().and_then(|id| {
             let container = pod.containers.iter().find(|container| container.id.as_ref() == Some(id))?;
             Some(container.name.clone())
         });
-        Owner::Pod(PodOwner {
-            uid: pod.map_or(uid, |pod| &pod.uid).clone(),
-            namespace: pod.map(|pod| pod.namespace.clone()),
-            name: pod.map(|pod| pod.name.clone()),
+        Some(PodOwner {
+            uid: pod.uid.clone(),
+            namespace: Some(pod.namespace.clone()),
+            name: Some(pod.name.clone()),
             container,
         })
     }

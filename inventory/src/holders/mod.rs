@@ -20,7 +20,7 @@ use crate::gpu::GpuUuid;
 use crate::mig::{ComputeInstanceId, GpuInstanceId};
 use crate::process::ProcessKind;
 
-pub use cgroup::CgroupOwner;
+pub use cgroup::{CgroupOwner, PodGroup};
 pub use device::{DeviceForm, DeviceName, ParseDeviceNameError};
 pub use join::{Inputs, join};
 pub use resolve::{MAX_UNKNOWN, Resolved, Resolver};

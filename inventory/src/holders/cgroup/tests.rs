@@ -10,7 +10,7 @@ fn id() -> String {
 }
 
 fn pod_of(uid: &str, container: Option<String>) -> Option<CgroupOwner> {
-    Some(CgroupOwner::Pod { uid: uid.to_owned(), container })
+    Some(CgroupOwner::Pods(vec![PodGroup { uid: uid.to_owned(), container }]))
 }
 
 fn host(unit: &str) -> Option<CgroupOwner> {
@@ -56,17 +56,23 @@ fn each_way_in_which_a_container_lies() {
                 "b".repeat(64)
             ),
         ),
-        (
-            "a node in a Pod",
-            format!(
-                "/kubepods/burstable/pod{}/{}/kubelet/kubepods/pod{UID}/{id}",
-                UID.replace('0', "f"),
-                "c".repeat(64)
-            ),
-        ),
     ] {
         assert_eq!(CgroupOwner::of(&format!("0::{path}\n")), pod_of(UID, Some(id.clone())), "{name}");
     }
+}
+
+#[test]
+fn all_pods_of_a_path_are_kept_the_outermost_first() {
+    let (outer, other) = (UID.replace('0', "f"), "c".repeat(64));
+    let group =
+        |uid: &str, container: &str| PodGroup { uid: uid.to_owned(), container: Some(container.to_owned()) };
+    let node = format!("/kubepods/burstable/pod{outer}/{other}/kubelet/kubepods/pod{UID}/{}", id());
+    let expected = vec![group(&outer, &other), group(UID, &id())];
+    assert_eq!(CgroupOwner::of(&format!("0::{node}\n")), Some(CgroupOwner::Pods(expected)));
+    // However many a Pod makes below itself, it stays the first.
+    let many = format!("0::/kubepods/pod{outer}/{other}{}\n", format!("/pod{UID}").repeat(100));
+    let Some(CgroupOwner::Pods(groups)) = CgroupOwner::of(&many) else { panic!("{many}") };
+    assert_eq!((&groups[0], groups.len()), (&group(&outer, &other), MAX_PODS));
 }
 
 #[test]
@@ -156,8 +162,17 @@ proptest! {
             format!("{above}/{before}pod{uid}/{id}{below}{tail}"),
             format!("{above}/{before}pod{underscored}.slice:{runtime}:{id}{tail}"),
         ] {
-            let expected = CgroupOwner::Pod { uid: uid.clone(), container: Some(id.clone()) };
-            prop_assert_eq!(CgroupOwner::of(&format!("0::{path}\n")), Some(expected), "{}", path);
+            let own = PodGroup { uid: uid.clone(), container: Some(id.clone()) };
+            let told = CgroupOwner::of(&format!("0::{path}\n"));
+            prop_assert_eq!(told, Some(CgroupOwner::Pods(vec![own.clone()])), "{}", path);
+            // Whatever lies below, the Pod is the outermost.
+            let made = path.strip_suffix(" (deleted)").unwrap_or(&path);
+            let told = CgroupOwner::of(&format!("0::{made}/kubepods/pod{UID}/{id}\n"));
+            let groups = match &told {
+                Some(CgroupOwner::Pods(groups)) => groups.as_slice(),
+                _ => &[],
+            };
+            prop_assert_eq!(groups.first(), Some(&own), "{}", made);
         }
     }
 }
