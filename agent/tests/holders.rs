@@ -6,77 +6,44 @@
 mod common;
 
 use std::fs;
-use std::process::Command;
-use std::time::Duration;
 
-use common::{Daemon, gpulet, stderr, stdout, value};
-use gpulet_simulator::command::{Command as Happening, Hold, Load};
-use gpulet_simulator::kubelet::{Container, Device, Machine, Pod, Settings, SimulatedKubelet};
+use common::node::Node;
+use common::{stderr, stdout, value};
+use gpulet_simulator::command::{Command as Happening, Hold};
+use gpulet_simulator::kubelet::{Container, Device, Pod, SimulatedKubelet};
 use gpulet_simulator::state::ProcessKind;
-use gpulet_simulator::{ClockMode, SimulatedNode};
-use tempfile::TempDir;
 
 const NODE: &str = "l40s-4x";
 const GPUS: &str = "nvidia.com/gpu";
 const UID: &str = "0b1c2d3e-4f50-6172-8394-a5b6c7d8e9f0";
 
-struct Node {
-    simulated: SimulatedNode,
-    directory: TempDir,
+/// A node on which nobody holds a GPU.
+fn node() -> Node {
+    let node = Node::start(NODE);
+    node.idle();
+    node
 }
 
-impl Node {
-    /// A node on which nobody holds a GPU.
-    fn start() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("node");
-        let simulated = SimulatedNode::start(NODE, &path, ClockMode::Stepped).unwrap();
-        simulated.command(Happening::Load { gpu: None, load: Load::Idle }).unwrap();
-        simulated.step(Duration::from_secs(1)).unwrap();
-        Self { simulated, directory }
-    }
+fn hold(node: &Node, gpu: u32, pid: u32, cgroup: Option<String>) {
+    let hold = Hold {
+        gpu,
+        pid,
+        kind: ProcessKind::Compute,
+        memory_bytes: Some(1 << 30),
+        instance: None,
+        name: "train".to_owned(),
+        cgroup,
+    };
+    node.simulated.command(Happening::Hold(hold)).unwrap();
+}
 
-    fn gpulet(&self) -> Command {
-        let config = self.directory.path().join("config.yaml");
-        let text = "sampling: {interval: 100ms, slow-interval: 200ms}\nkubernetes: {publish: never}\n\
-                    kubelet: {interval: 1s}\n";
-        fs::write(&config, text).unwrap();
-        let mut command = gpulet();
-        command.envs(self.simulated.environment()).arg("--config").arg(config);
-        command
-    }
-
-    fn daemon(&self) -> Daemon {
-        let mut command = self.gpulet();
-        command.args(["run", "--listen", "127.0.0.1:0", "--node-name", "gpu-1"]);
-        let daemon = Daemon::start(command);
-        daemon.ready();
-        daemon
-    }
-
-    fn hold(&self, gpu: u32, pid: u32, cgroup: Option<String>) {
-        let hold = Hold {
-            gpu,
-            pid,
-            kind: ProcessKind::Compute,
-            memory_bytes: Some(1 << 30),
-            instance: None,
-            name: "train".to_owned(),
-            cgroup,
-        };
-        self.simulated.command(Happening::Hold(hold)).unwrap();
-    }
-
-    /// A kubelet that gives GPUs by their minor numbers, as GKE's plugin does, and one that there is not.
-    fn kubelet(&self) -> SimulatedKubelet {
-        let machine = Machine::of(&gpulet_simulator::node::Node::load(NODE).unwrap());
-        let settings = Settings::strict(&machine);
-        let kubelet = SimulatedKubelet::start(machine, settings, &self.simulated.host_root()).unwrap();
-        let device = |id: &str| Device { id: id.to_owned(), numa: None, healthy: true };
-        kubelet.register(GPUS, vec![device("nvidia2/vgpu0")]);
-        kubelet.register("nvidia.com/gpu.shared", vec![device("nvidia9")]);
-        kubelet
-    }
+/// A kubelet that gives GPUs by their minor numbers, as GKE's plugin does, and one that there is not.
+fn kubelet_of(node: &Node) -> SimulatedKubelet {
+    let kubelet = node.kubelet(NODE);
+    let device = |id: &str| Device { id: id.to_owned(), numa: None, healthy: true };
+    kubelet.register(GPUS, vec![device("nvidia2/vgpu0")]);
+    kubelet.register("nvidia.com/gpu.shared", vec![device("nvidia9")]);
+    kubelet
 }
 
 /// The series of one family, each as its labels in order of the scrape and its value.
@@ -92,17 +59,17 @@ fn told(scrape: &str, name: &str, labels: &[&str]) -> bool {
 
 #[test]
 fn pods_services_and_processes_that_are_gone() {
-    let node = Node::start();
+    let node = node();
     let daemon = node.daemon();
     let until = |what: &str, labels: &[&str]| {
         daemon.scrape_until(what, |scrape| told(scrape, "gpulet_gpu_holder_info", labels));
     };
-    node.hold(0, 100, Some(format!("/kubepods/burstable/pod{UID}/{}", "9a".repeat(32))));
+    hold(&node, 0, 100, Some(format!("/kubepods/burstable/pod{UID}/{}", "9a".repeat(32))));
     until("a Pod", &["gpu=\"0\"", "owner=\"pod\"", &format!("pod_uid=\"{UID}\"")]);
-    node.hold(1, 101, None);
+    hold(&node, 1, 101, None);
     until("a service", &["gpu=\"1\"", "owner=\"host:train.service\"", "pod_uid=\"\""]);
     // Its files go before the driver notices.
-    node.hold(1, 102, None);
+    hold(&node, 1, 102, None);
     fs::remove_dir_all(node.simulated.host_root().join("proc/102")).unwrap();
     until("a process that is gone", &["gpu=\"1\"", "owner=\"unknown\""]);
     daemon.scrape_until("all that the driver lists", |scrape| {
@@ -114,8 +81,8 @@ fn pods_services_and_processes_that_are_gone() {
 
 #[test]
 fn what_the_kubelet_gave_and_what_is_not_there() {
-    let node = Node::start();
-    let kubelet = node.kubelet();
+    let node = node();
+    let kubelet = kubelet_of(&node);
     let daemon = node.daemon();
     let container = Container::new("main").guaranteed(1, 1 << 30);
     kubelet.admit(Pod::new("ml", "train").container(container.clone().devices(GPUS, 1))).unwrap();
@@ -145,20 +112,20 @@ fn what_the_kubelet_gave_and_what_is_not_there() {
 
 #[test]
 fn a_bundle_tells_whose_the_processes_are() {
-    let node = Node::start();
-    node.hold(2, 100, Some(format!("/kubepods/pod{UID}/{}", "9a".repeat(32))));
-    node.hold(2, 101, None);
+    let node = node();
+    hold(&node, 2, 100, Some(format!("/kubepods/pod{UID}/{}", "9a".repeat(32))));
+    hold(&node, 2, 101, None);
     let metrics = |arguments: &[&str]| {
-        let output = node.gpulet().args(arguments).output().unwrap();
+        let output = node.run(arguments);
         assert!(output.status.success(), "{}", stderr(&output));
         let text = stdout(&output);
         series(&text, "gpulet_gpu_holder_info").iter().map(|line| (*line).to_owned()).collect::<Vec<_>>()
     };
     let live = metrics(&["metrics"]);
     assert_eq!(live.len(), 2, "{live:?}");
-    let bundle = node.directory.path().join("bundle.tar.gz");
+    let bundle = node.file("bundle.tar.gz");
     let bundle = bundle.to_str().unwrap();
-    let output = node.gpulet().args(["collect", bundle]).output().unwrap();
+    let output = node.run(&["collect", bundle]);
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(metrics(&["--host-root", bundle, "metrics"]), live);
 }

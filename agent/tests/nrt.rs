@@ -8,78 +8,41 @@ mod common;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use common::{Daemon, gpulet, stderr, stdout, value, wait_until};
-use gpulet_simulator::command::{Command as Happening, Load};
-use gpulet_simulator::kubelet::{Container, Device, Fault, Machine, Pod, Settings, SimulatedKubelet};
-use gpulet_simulator::{ClockMode, SimulatedNode};
+use common::node::Node;
+use common::{stderr, stdout, value, wait_until};
+use gpulet_simulator::kubelet::{Container, Device, Fault, Pod, SimulatedKubelet};
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use tempfile::TempDir;
 
 const GPUS: &str = "nvidia.com/gpu";
 
-struct Node {
-    simulated: SimulatedNode,
-    directory: TempDir,
+/// A node on which nobody holds a GPU, where there are any.
+fn start(name: &str) -> Node {
+    let node = Node::start(name);
+    if name != "cpu-only" {
+        node.idle();
+    }
+    node
 }
 
-impl Node {
-    fn start(name: &str) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("node");
-        let node =
-            Self { simulated: SimulatedNode::start(name, &path, ClockMode::Stepped).unwrap(), directory };
-        // Nobody holds a GPU, where there are any.
-        if name != "cpu-only" {
-            node.simulated.command(Happening::Load { gpu: None, load: Load::Idle }).unwrap();
-            node.simulated.step(Duration::from_secs(1)).unwrap();
-        }
-        node
-    }
+/// Where the daemon keeps the object.
+fn object_file(node: &Node) -> PathBuf {
+    node.simulated.host_root().join("run/gpulet/noderesourcetopology.yaml")
+}
 
-    fn gpulet(&self) -> Command {
-        let config = self.directory.path().join("config.yaml");
-        let text = "sampling: {interval: 100ms, slow-interval: 200ms}\nkubernetes: {publish: never}\n\
-                    kubelet: {interval: 1s}\n";
-        fs::write(&config, text).unwrap();
-        let mut command = gpulet();
-        command.envs(self.simulated.environment()).arg("--config").arg(config);
-        command
-    }
-
-    fn run(&self, arguments: &[&str]) -> Output {
-        self.gpulet().args(arguments).output().unwrap()
-    }
-
-    fn daemon(&self) -> Daemon {
-        let mut command = self.gpulet();
-        command.args(["run", "--listen", "127.0.0.1:0", "--node-name", "gpu-1"]);
-        let daemon = Daemon::start(command);
-        daemon.ready();
-        daemon
-    }
-
-    fn file(&self) -> PathBuf {
-        self.simulated.host_root().join("run/gpulet/noderesourcetopology.yaml")
-    }
-
-    /// A strict kubelet with the GPUs of this node.
-    fn kubelet(&self, name: &str) -> SimulatedKubelet {
-        let machine = Machine::of(&gpulet_simulator::node::Node::load(name).unwrap());
-        let settings = Settings::strict(&machine);
-        let kubelet = SimulatedKubelet::start(machine, settings, &self.simulated.host_root()).unwrap();
-        let topology: Value = serde_json::from_slice(&self.run(&["topo", "-o", "json"]).stdout).unwrap();
-        let device = |gpu: &Value| Device {
-            id: gpu["uuid"].as_str().unwrap().to_owned(),
-            numa: gpu["numa"]["node"].as_i64().map(|node| vec![node]),
-            healthy: true,
-        };
-        kubelet.register(GPUS, topology["gpus"].as_array().unwrap().iter().map(device).collect());
-        kubelet
-    }
+/// A strict kubelet with the GPUs of this node.
+fn kubelet_of(node: &Node, name: &str) -> SimulatedKubelet {
+    let kubelet = node.kubelet(name);
+    let topology: Value = serde_json::from_slice(&node.run(&["topo", "-o", "json"]).stdout).unwrap();
+    let device = |gpu: &Value| Device {
+        id: gpu["uuid"].as_str().unwrap().to_owned(),
+        numa: gpu["numa"]["node"].as_i64().map(|node| vec![node]),
+        healthy: true,
+    };
+    kubelet.register(GPUS, topology["gpus"].as_array().unwrap().iter().map(device).collect());
+    kubelet
 }
 
 fn yaml(text: &str) -> Value {
@@ -114,7 +77,7 @@ fn train(gpus: u64) -> Pod {
 #[test]
 fn each_node_has_its_object_without_a_cluster() {
     for (name, gpus) in [("dgx-h100", vec![4, 4]), ("l40s-4x", vec![2, 2]), ("cpu-only", vec![])] {
-        let node = Node::start(name);
+        let node = start(name);
         let output = node.run(&["topo", "-o", "nrt", "--node-name", "gpu-1"]);
         assert!(output.status.success(), "{}", stderr(&output));
         let object = yaml(&stdout(&output));
@@ -131,8 +94,8 @@ fn each_node_has_its_object_without_a_cluster() {
 
 #[test]
 fn why_tells_pod_by_pod_and_goes_with_nrt_only() {
-    let node = Node::start("dgx-h100");
-    let kubelet = node.kubelet("dgx-h100");
+    let node = start("dgx-h100");
+    let kubelet = kubelet_of(&node, "dgx-h100");
     kubelet.admit(train(2)).unwrap();
     let output = node.run(&["topo", "-o", "nrt", "--why"]);
     assert!(output.status.success(), "{}", stderr(&output));
@@ -146,8 +109,8 @@ fn why_tells_pod_by_pod_and_goes_with_nrt_only() {
 
 #[test]
 fn a_kubelet_that_does_not_answer_is_said_and_the_object_is_made_without_it() {
-    let node = Node::start("dgx-h100");
-    let kubelet = node.kubelet("dgx-h100");
+    let node = start("dgx-h100");
+    let kubelet = kubelet_of(&node, "dgx-h100");
     kubelet.fault(Some(Fault::Garbage));
     let output = node.run(&["topo", "-o", "nrt"]);
     assert!(output.status.success(), "{}", stderr(&output));
@@ -157,9 +120,9 @@ fn a_kubelet_that_does_not_answer_is_said_and_the_object_is_made_without_it() {
 
 #[test]
 fn without_kubernetes_the_daemon_keeps_the_object_in_a_file() {
-    let node = Node::start("dgx-h100");
+    let node = start("dgx-h100");
     let mut daemon = node.daemon();
-    let file = node.file();
+    let file = object_file(&node);
     wait_for(&file, GPUS, &[4, 4]);
     let inode = fs::metadata(&file).unwrap().ino();
     daemon.scrape_until("further scans", |scrape| {
@@ -180,10 +143,10 @@ fn without_kubernetes_the_daemon_keeps_the_object_in_a_file() {
 
 #[test]
 fn what_pods_have_is_in_the_file() {
-    let node = Node::start("dgx-h100");
-    let kubelet = node.kubelet("dgx-h100");
+    let node = start("dgx-h100");
+    let kubelet = kubelet_of(&node, "dgx-h100");
     let _daemon = node.daemon();
-    let file = node.file();
+    let file = object_file(&node);
     wait_for(&file, GPUS, &[4, 4]);
     kubelet.admit(train(3)).unwrap();
     wait_until("three GPUs are taken", || {
@@ -197,11 +160,11 @@ fn what_pods_have_is_in_the_file() {
 
 #[test]
 fn the_last_good_answer_stands_whatever_the_kubelet_does() {
-    let node = Node::start("dgx-h100");
-    let kubelet = node.kubelet("dgx-h100");
+    let node = start("dgx-h100");
+    let kubelet = kubelet_of(&node, "dgx-h100");
     kubelet.admit(train(3)).unwrap();
     let daemon = node.daemon();
-    let file = node.file();
+    let file = object_file(&node);
     let taken = || in_file(&file, GPUS).filter(|free| free.iter().sum::<u64>() == 5).map(drop);
     wait_until("three GPUs are taken", taken);
     let failures = |reason: &str| {
@@ -226,10 +189,10 @@ fn the_last_good_answer_stands_whatever_the_kubelet_does() {
 
 #[test]
 fn devices_do_not_vanish_while_plugins_have_not_registered_again() {
-    let node = Node::start("dgx-h100");
-    let kubelet = node.kubelet("dgx-h100");
+    let node = start("dgx-h100");
+    let kubelet = kubelet_of(&node, "dgx-h100");
     let daemon = node.daemon();
-    let file = node.file();
+    let file = object_file(&node);
     wait_for(&file, GPUS, &[4, 4]);
     kubelet.stop();
     wait_until("it is said", || daemon.logged("the kubelet does not answer; what it told last stands").pop());
@@ -248,17 +211,17 @@ fn devices_do_not_vanish_while_plugins_have_not_registered_again() {
 
 #[test]
 fn an_answer_of_six_megabytes_is_read() {
-    let node = Node::start("dgx-h100");
-    let kubelet = node.kubelet("dgx-h100");
+    let node = start("dgx-h100");
+    let kubelet = kubelet_of(&node, "dgx-h100");
     kubelet.fault(Some(Fault::Large { bytes: 6 << 20 }));
     let _daemon = node.daemon();
-    wait_for(&node.file(), GPUS, &[4, 4]);
+    wait_for(&object_file(&node), GPUS, &[4, 4]);
 }
 
 #[test]
 fn a_kubelet_that_hangs_delays_neither_sampling_nor_the_end() {
-    let node = Node::start("dgx-h100");
-    let kubelet = node.kubelet("dgx-h100");
+    let node = start("dgx-h100");
+    let kubelet = kubelet_of(&node, "dgx-h100");
     kubelet.fault(Some(Fault::Hang));
     let mut daemon = node.daemon();
     let ticks = |scrape: &str| value(scrape, "gpulet_sampling_ticks_total").unwrap_or_default();
@@ -268,4 +231,17 @@ fn a_kubelet_that_hangs_delays_neither_sampling_nor_the_end() {
     daemon.signal(Signal::SIGTERM);
     assert!(daemon.ended().success());
     assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
+}
+
+#[test]
+fn a_file_that_leads_out_of_the_root_is_said_once() {
+    let node = start("l40s-4x");
+    node.configure("kubernetes: {publish: never, file: /../object.yaml}\n");
+    let daemon = node.daemon();
+    let told = daemon.wait_for_event("the NodeResourceTopology object is not published", 1);
+    assert_eq!(told["reason"], "Unwritable");
+    assert!(told["error"].as_str().unwrap().contains("/../object.yaml"), "{told}");
+    let state = "gpulet_topology_publication_state{state=\"Unwritable\"}";
+    let scrape = daemon.scrape_until("it is told", |scrape| value(scrape, state) == Some(1.0));
+    assert_eq!(value(&scrape, "gpulet_loop_restarts_total{loop=\"publish\"}"), Some(0.0));
 }

@@ -9,79 +9,26 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
-use std::time::Duration;
 
-use common::{Daemon, gpulet, stderr, stdout, value, wait_until};
-use gpulet_simulator::command::{Command as Happening, Hold, Load};
+use common::node::Node;
+use common::{gpulet, stderr, stdout, value, wait_until};
+use gpulet_simulator::command::{Command as Happening, Hold};
 use gpulet_simulator::state::{Effect, ProcessKind};
-use gpulet_simulator::{ClockMode, SimulatedNode};
 use serde_json::Value;
-use tempfile::TempDir;
 
-/// A simulated node and a place for files beside it.
-struct Node {
-    simulated: SimulatedNode,
-    directory: TempDir,
+/// Expects what is there now.
+fn expect(node: &Node) {
+    let profile = node.file("expected.yaml");
+    done(&node.run(&["topo", "--save", profile.to_str().unwrap()]));
+    node.configure(&format!("topology: {{expected-profile: {}}}\n", profile.display()));
 }
 
-impl Node {
-    fn start(name: &str) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let simulated =
-            SimulatedNode::start(name, &directory.path().join("node"), ClockMode::Stepped).unwrap();
-        let node = Self { simulated, directory };
-        node.configure("");
-        node
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
-    }
-
-    /// Configures programs on this node, with a quick pace.
-    fn configure(&self, text: &str) {
-        let pace = "sampling: {interval: 100ms, slow-interval: 200ms}\n";
-        fs::write(self.file("config.yaml"), format!("{pace}{text}")).unwrap();
-    }
-
-    /// Expects what is there now.
-    fn expect(&self) {
-        let profile = self.file("expected.yaml");
-        done(&self.run(&["topo", "--save", profile.to_str().unwrap()]));
-        self.configure(&format!("topology: {{expected-profile: {}}}\n", profile.display()));
-    }
-
-    /// Ends all work on the GPUs, so that no process holds them.
-    fn idle(&self) {
-        self.simulated.command(Happening::Load { gpu: None, load: Load::Idle }).unwrap();
-        self.simulated.step(Duration::from_secs(1)).unwrap();
-    }
-
-    fn gpulet(&self) -> std::process::Command {
-        let mut command = gpulet();
-        command.envs(self.simulated.environment()).arg("--config").arg(self.file("config.yaml"));
-        command
-    }
-
-    fn run(&self, arguments: &[&str]) -> Output {
-        self.gpulet().args(arguments).output().unwrap()
-    }
-
-    fn daemon(&self) -> Daemon {
-        let mut command = self.gpulet();
-        command.args(["run", "--listen", "127.0.0.1:0"]);
-        let daemon = Daemon::start(command);
-        daemon.ready();
-        daemon
-    }
-
-    /// Takes the NIC at `pci` out of the machine.
-    fn pull_nic(&self, pci: &str) {
-        let root = self.simulated.host_root();
-        let device = fs::canonicalize(root.join("sys/bus/pci/devices").join(pci)).unwrap();
-        fs::remove_file(root.join("sys/bus/pci/devices").join(pci)).unwrap();
-        fs::remove_dir_all(device).unwrap();
-    }
+/// Takes the NIC at `pci` out of the machine.
+fn pull_nic(node: &Node, pci: &str) {
+    let root = node.simulated.host_root();
+    let device = fs::canonicalize(root.join("sys/bus/pci/devices").join(pci)).unwrap();
+    fs::remove_file(root.join("sys/bus/pci/devices").join(pci)).unwrap();
+    fs::remove_dir_all(device).unwrap();
 }
 
 /// What a program printed that did what it should.
@@ -236,7 +183,7 @@ fn wishes_that_cannot_be_met_and_lists_that_are_none_are_told_apart() {
 #[test]
 fn what_differs_from_the_expected_is_told_everywhere() {
     let node = Node::start("dgx-h100");
-    node.expect();
+    expect(&node);
     let daemon = node.daemon();
     let count = |scrape: &str, reason: &str| {
         value(scrape, &format!("gpulet_topology_findings{{reason=\"{reason}\"}}")).unwrap()
@@ -247,7 +194,7 @@ fn what_differs_from_the_expected_is_told_everywhere() {
     }
 
     node.simulated.command(Happening::Link { gpu: 3, link: 7, up: false }).unwrap();
-    node.pull_nic("0000:e9:00.0");
+    pull_nic(&node, "0000:e9:00.0");
     let scrape = daemon.scrape_until("both are found", |scrape| {
         count(scrape, "NvlinkDegraded") > 0.0 && count(scrape, "NicMissing") > 0.0
     });
@@ -285,7 +232,7 @@ fn what_differs_from_the_expected_is_told_everywhere() {
 #[test]
 fn a_lost_gpu_is_down_in_the_topology_too() {
     let node = Node::start("l40s-4x");
-    node.expect();
+    expect(&node);
     let daemon = node.daemon();
     node.simulated.command(Happening::Lose { gpu: 2 }).unwrap();
     let page = wait_until("the GPU is down", || {
