@@ -56,8 +56,3 @@ impl Hardware {
         self.pci == other.pci && (self.part.is_none() || other.part.is_none() || self.part == other.part)
     }
 }
-
-/// For callers that know of no device which hardware it is.
-pub fn unknown_hardware(_: DeviceName<'_>) -> Option<Hardware> {
-    None
-}

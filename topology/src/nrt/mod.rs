@@ -34,6 +34,6 @@ mod zones;
 pub use built::{Account, Built, Note, NoteReason, Share};
 pub use fingerprint::fingerprint;
 pub use hazards::hazards;
-pub use inputs::{DeviceName, Hardware, Inputs, unknown_hardware};
+pub use inputs::{DeviceName, Hardware, Inputs};
 pub use why::why;
 pub use zones::build;

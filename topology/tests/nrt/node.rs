@@ -12,9 +12,7 @@ use gpulet_inventory::pci::PciAddress;
 use gpulet_inventory::pod::{Pod, PodPhase, QosClass};
 use gpulet_inventory::topology::Topology;
 use gpulet_topology::nrt::object::{Body, NODE_ZONE, Zone};
-use gpulet_topology::nrt::{
-    Account, Built, DeviceName, Hardware, Inputs, NoteReason, build, hazards, unknown_hardware,
-};
+use gpulet_topology::nrt::{Account, Built, DeviceName, Hardware, Inputs, NoteReason, build, hazards};
 
 use super::scheduler;
 use crate::support::machine::Machine;
@@ -43,7 +41,7 @@ impl Node {
             settings: None,
             pods: None,
             gpus_in_use: BTreeSet::new(),
-            hardware_of: unknown_hardware,
+            hardware_of: |_| None,
         }
     }
 
