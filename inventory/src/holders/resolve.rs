@@ -32,7 +32,6 @@ pub enum Resolved {
 pub struct Resolver {
     gpus: Vec<Entry>,
     unknown: HashSet<Box<str>>,
-    lookups: u64,
 }
 
 /// One GPU, as far as names need it.
@@ -69,7 +68,6 @@ impl Resolver {
         if self.unknown.contains(name) {
             return Resolved::Unknown { is_news: false };
         }
-        self.lookups += 1;
         if let Some((device, replica)) = self.find(name) {
             return Resolved::Known(device, replica);
         }
@@ -78,11 +76,6 @@ impl Resolver {
             self.unknown.insert(name.into());
         }
         Resolved::Unknown { is_news }
-    }
-
-    /// How many names were looked up in the GPUs so far.
-    pub fn lookups(&self) -> u64 {
-        self.lookups
     }
 
     fn find(&self, name: &str) -> Option<(DeviceId, Option<u32>)> {
