@@ -199,7 +199,6 @@ mod tests {
             device: name.into(),
             uuid: uuid.map(str::to_owned),
             pci_bus_id: pci,
-            numa_node: None,
         };
         let devices =
             [device("gpu-1", Some(uuid), None), device("other", None, Some(gpu.place.pci.to_string()))];

@@ -15,6 +15,4 @@ pub struct PublishedDevice {
     pub uuid: Option<String>,
     /// The attribute `pciBusID` of whatever domain, as written.
     pub pci_bus_id: Option<String>,
-    /// The attribute `numaNode` or `numa` of whatever domain: the kernel's number, as the driver says it.
-    pub numa_node: Option<i64>,
 }

@@ -41,7 +41,6 @@ struct Device {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 struct Attribute {
-    int: Option<i64>,
     string: Option<String>,
 }
 
@@ -70,7 +69,6 @@ pub(crate) fn slice(object: SliceObject) -> Slice {
             pool: pool.name.clone(),
             uuid: string("uuid"),
             pci_bus_id: string("pciBusID"),
-            numa_node: device.named("numaNode").or_else(|| device.named("numa")).and_then(|value| value.int),
             device: device.name,
         }
     });
@@ -123,7 +121,6 @@ mod tests {
             device: "gpu-1".into(),
             uuid: Some("GPU-1".into()),
             pci_bus_id: Some("0000:01:00.0".into()),
-            numa_node: Some(1),
         };
         assert_eq!(devices(&slices), [device]);
     }
