@@ -27,6 +27,8 @@
 //!   the Node was made anew, so is the owner in the object, before the garbage collector takes it for an orphan.
 //! - An object of another publisher is left alone. Taking over, like restoring what was edited by hand, is done a few times
 //!   an hour at most, so that two publishers do not fight.
+//! - What was written and is undone that often, as by another gpulet under the same node name, is told as contested until
+//!   it was found as desired at the pace of looking.
 //! - What a watch tells may be older than the last write. So it is no reason to write, only to look.
 
 mod event;
@@ -250,7 +252,7 @@ impl Publisher {
         self.left_alone = false;
         let Some(Observed { ownership, body, owner_references, .. }) = found else {
             self.there = There::Absent;
-            return;
+            return self.see_whether_contested(None);
         };
         let is_owned = self.owner.as_ref().is_none_or(|owner| {
             owner_references.iter().any(|reference| reference.kind == "Node" && reference.uid == *owner)
@@ -265,7 +267,17 @@ impl Publisher {
         self.there = There::Object { whose, body: Arc::new(body), is_owned };
         if self.is_as_desired() {
             self.changes.clear();
-            self.well();
+            self.backoff.over();
+            self.state = State::Published;
+        }
+        self.see_whether_contested(last_writer(&ownership));
+    }
+
+    /// Whether what was written has been undone so often that restoring it waits.
+    fn see_whether_contested(&mut self, by: Option<Contender>) {
+        let is_undone = matches!(self.next(), Some((Next::Write(Why::Restored), _)));
+        if is_undone && self.contests.too_many(self.now, &self.timing) {
+            self.state = State::Contested { by };
         }
     }
 
@@ -323,7 +335,11 @@ impl Publisher {
         self.there = There::Object { body, whose: Whose::Ours, is_owned: true };
         self.conflicted = false;
         self.refresh_at = self.now + self.timing.refresh + self.jitter.up_to(self.timing.refresh / 5);
-        self.well();
+        self.backoff.over();
+        // Whether it is left as it is now will be seen.
+        if !self.is_contested() || !self.contests.too_many(self.now, &self.timing) {
+            self.state = State::Published;
+        }
         if self.is_as_desired() {
             self.changes.clear();
         }
@@ -351,9 +367,8 @@ impl Publisher {
         }
     }
 
-    fn well(&mut self) {
-        self.backoff.over();
-        self.state = State::Published;
+    fn is_contested(&self) -> bool {
+        matches!(self.state, State::Contested { .. })
     }
 
     fn is_as_desired(&self) -> bool {
@@ -376,6 +391,9 @@ impl Publisher {
         let (next, due) = match there {
             There::Unknown => (Next::Look, None),
             There::Object { .. } if self.left_alone => (Next::Look, Some(self.look_at)),
+            There::Object { .. } if self.is_contested() && self.is_as_desired() => {
+                (Next::Look, Some(self.look_at))
+            }
             There::Absent if undone => (Next::Write(Why::Restored), changed.max(patient)),
             There::Absent => (Next::Write(Why::Absent), changed),
             There::Object { whose: Whose::Others(_), .. } => (Next::Write(Why::TakenOver), changed),
@@ -419,6 +437,15 @@ impl Publisher {
             }
         }
     }
+}
+
+/// Who has written what the object says: who has edited it, or else who has applied it.
+fn last_writer(ownership: &Ownership) -> Option<Contender> {
+    let wrote = |owner: &&Owner| owner.zones || owner.attributes;
+    let is_other = |owner: &&Owner| owner.publisher != Program::Gpulet;
+    let mut writers = ownership.owners.iter().filter(wrote);
+    let Owner { publisher, manager, .. } = writers.clone().find(is_other).or_else(|| writers.next())?;
+    Some(Contender { publisher: *publisher, manager: manager.clone() })
 }
 
 fn version(object: &Option<Observed>) -> Option<(&str, &str)> {

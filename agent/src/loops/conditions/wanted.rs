@@ -56,7 +56,7 @@ fn published(publication: &Publication) -> Option<Condition> {
         Standing::NoKubelet => ConditionStatus::Unknown,
         Standing::Publisher(State::Starting) => return None,
         Standing::Publisher(State::Published) => ConditionStatus::True,
-        Standing::Publisher(State::OtherPublisher { .. }) => ConditionStatus::False,
+        Standing::Publisher(State::OtherPublisher { .. } | State::Contested { .. }) => ConditionStatus::False,
         Standing::Publisher(State::Failing(failure)) => match failure {
             Failure::Unreachable | Failure::Throttled { .. } => return None,
             Failure::Conflict

@@ -307,7 +307,7 @@ impl Desk {
         match state {
             State::Starting => {}
             State::Published => tracing::info!("the NodeResourceTopology object is up to date"),
-            State::OtherPublisher { .. } => {
+            State::OtherPublisher { .. } | State::Contested { .. } => {
                 tracing::warn!(reason, meaning, "not publishing")
             }
             State::Failing(_) => {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::object::Body;
 use super::super::observed::Observed;
-use super::super::ownership::Contender;
+use super::super::ownership::{Contender, Publisher};
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq)]
@@ -127,16 +127,24 @@ pub enum State {
         /// It was taken over, or restored, and the other has come back each time.
         contested: bool,
     },
+    /// What was written is undone each time, though no other publisher owns the object. Restoring it goes on, at the pace of
+    /// looking.
+    Contested {
+        /// Who has written it since, as far as it is known: two gpulets under one node name are both gpulet. Absent where
+        /// the object was deleted.
+        by: Option<Contender>,
+    },
     /// The last read or write failed.
     Failing(Failure),
 }
 
 impl State {
     /// Every word that [`State::reason`] can be.
-    pub const REASONS: [&'static str; 11] = [
+    pub const REASONS: [&'static str; 12] = [
         "Starting",
         "Published",
         "OtherPublisher",
+        "Contested",
         "Conflict",
         "Unauthorized",
         "Forbidden",
@@ -153,6 +161,7 @@ impl State {
             Self::Starting => "Starting",
             Self::Published => "Published",
             Self::OtherPublisher { .. } => "OtherPublisher",
+            Self::Contested { .. } => "Contested",
             Self::Failing(failure) => failure.reason(),
         }
     }
@@ -172,6 +181,22 @@ impl State {
                  now; stop that publisher on this node",
                 named(contender)
             ),
+            Self::Contested { by: Some(Contender { publisher: Publisher::Gpulet, .. }) } => {
+                "another gpulet writes the NodeResourceTopology object of this node again and again, and something else \
+                 into it; see that no two machines have the same node name (node-name, --node-name), and that no second \
+                 gpulet runs on this one"
+                    .to_owned()
+            }
+            Self::Contested { by: Some(contender) } => format!(
+                "{} changes the NodeResourceTopology object of this node again and again, so gpulet restores it every few \
+                 minutes only; see to who does it",
+                named(contender)
+            ),
+            Self::Contested { by: None } => {
+                "someone deletes the NodeResourceTopology object of this node again and again, so gpulet restores it every \
+                 few minutes only; see to who does it"
+                    .to_owned()
+            }
             Self::Failing(failure) => failure.message().to_owned(),
         }
     }

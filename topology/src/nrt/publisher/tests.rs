@@ -288,6 +288,54 @@ fn what_is_deleted_by_hand_is_written_again() {
 }
 
 #[test]
+fn another_gpulet_under_the_same_node_name_is_told_as_contested_until_it_has_stopped() {
+    let mut harness = Harness::published(&body(8, 8));
+    for _ in 0..3 {
+        harness.other_writes(&body(4, 4), FIELD_MANAGER, APPLIES);
+        harness.pass(seconds(2));
+    }
+    assert_eq!(harness.whys(), [Why::Restored; 3]);
+    assert_eq!(harness.reasons(), Vec::<&str>::new(), "it says what it should");
+    harness.other_writes(&body(4, 4), FIELD_MANAGER, APPLIES);
+    harness.pass(seconds(2));
+    let State::Contested { by: Some(by) } = harness.publisher.state() else {
+        panic!("{:?}", harness.publisher.state())
+    };
+    assert_eq!(by.publisher, Program::Gpulet);
+    assert!(harness.publisher.state().message().contains("same node name"));
+    // The other restores, too, each time that this one has: that it is right for a minute is no news.
+    for _ in 0..6 {
+        let writes = harness.writes.len();
+        harness.pass(seconds(360));
+        assert_eq!(harness.writes.len(), writes + 1, "restoring goes on");
+        harness.other_writes(&body(4, 4), FIELD_MANAGER, APPLIES);
+        harness.pass(seconds(2));
+    }
+    assert_eq!(harness.reasons(), ["Contested"]);
+    harness.pass(seconds(3600));
+    assert_eq!(harness.said(), Some(&*body(8, 8)));
+    assert_eq!(harness.reasons(), ["Contested", "Published"]);
+}
+
+#[test]
+fn one_who_edits_or_deletes_again_and_again_is_told_as_contesting() {
+    for (deletes, by) in [(false, Some(Program::Person)), (true, None)] {
+        let mut harness = Harness::published(&body(8, 8));
+        for _ in 0..4 {
+            match deletes {
+                true => harness.delete(),
+                false => harness.other_writes(&body(99, 99), "kubectl-edit", UPDATES),
+            }
+            harness.pass(seconds(2));
+        }
+        let State::Contested { by: told } = harness.publisher.state() else {
+            panic!("{:?}", harness.publisher.state())
+        };
+        assert_eq!(told.as_ref().map(|told| told.publisher), by);
+    }
+}
+
+#[test]
 fn old_news_of_a_watch_cost_one_look_and_none_where_they_are_our_own() {
     let mut harness = Harness::published(&body(8, 8));
     let own = harness.object.clone();
@@ -475,7 +523,9 @@ fn one_request_is_under_way_at_any_time() {
 
 #[test]
 fn every_state_has_its_word() {
-    for state in [State::Starting, State::Published, State::Failing(Failure::Other)] {
+    for state in
+        [State::Starting, State::Published, State::Contested { by: None }, State::Failing(Failure::Other)]
+    {
         assert!(State::REASONS.contains(&state.reason()) && !state.message().is_empty());
     }
 }
