@@ -139,6 +139,17 @@ pub enum ApiError {
         /// What it said.
         message: String,
     },
+    /// The answer is longer than any that the API gives to this.
+    #[error(
+        "{what}: the answer is longer than {limit} bytes, so no more of it was read. Something else than an API server may \
+         answer there"
+    )]
+    TooLarge {
+        /// The call.
+        what: String,
+        /// The limit, bytes.
+        limit: usize,
+    },
     /// The answer is not in the form that the API promises.
     #[error(
         "{what}: the answer cannot be read: {source}. Something else than an API server may answer there"
@@ -170,6 +181,7 @@ impl ApiError {
             Self::Gone { .. } => "Gone",
             Self::ServerError { .. } => "ServerError",
             Self::Rejected { .. } => "Rejected",
+            Self::TooLarge { .. } => "TooLarge",
             Self::Garbled { .. } => "Garbled",
         }
     }
@@ -252,6 +264,20 @@ pub(crate) struct NoAnswer {
     pub(crate) after: Duration,
 }
 
+/// An answer, or an event of a watch, was longer than it may be, and was given up.
+#[derive(Debug, thiserror::Error)]
+#[error("longer than {limit} bytes")]
+pub(crate) struct TooLong {
+    pub(crate) limit: usize,
+}
+
+impl TooLong {
+    /// The one that an error came from.
+    fn behind<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e Self> {
+        std::iter::successors(Some(error), |error| error.source()).find_map(|error| error.downcast_ref())
+    }
+}
+
 /// What a failed call is called, and to whom it went.
 pub(crate) struct Failed<'a> {
     /// The call, such as `apply noderesourcetopologies node-a`.
@@ -268,6 +294,9 @@ impl Failed<'_> {
     /// The error that the client's error is.
     pub(crate) fn with(self, error: kube::Error) -> ApiError {
         let what = self.what.clone();
+        if let Some(TooLong { limit }) = TooLong::behind(&error) {
+            return ApiError::TooLarge { what, limit: *limit };
+        }
         match error {
             kube::Error::Api(status) => self.answered(*status),
             kube::Error::Service(source) => match source.downcast::<Held>() {

@@ -10,19 +10,21 @@ use futures_util::StreamExt as _;
 use http::header::RETRY_AFTER;
 use http::{Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt as _, BodyStream, Limited, StreamBody};
+use http_body_util::{BodyExt as _, BodyStream, LengthLimitError, Limited, StreamBody};
 use hyper::body::{Body as _, Bytes, Incoming};
 use kube::client::Body;
 use tower::{BoxError, Layer, Service};
 
-use super::error::{Held, NoAnswer};
+use super::error::{Held, NoAnswer, TooLong};
 use super::request::Counted;
 use super::traffic::{Kind, Traffic};
 
 /// The most that is read of an answer that asks to wait, bytes.
 const MAX_HELD_BYTES: usize = 16 << 10;
-/// The most that is read of any other answer, bytes. A node's Pods are a few megabytes at most. A watch has no end.
-const MAX_BODY_BYTES: usize = 64 << 20;
+/// The most that is read of a list of many objects, bytes. A node's Pods are a few megabytes at most. A watch has no end.
+const MAX_LIST_BYTES: usize = 64 << 20;
+/// The most that is read of any other answer, bytes: one object, of which the server keeps none of more than 1.5 MiB.
+const MAX_OBJECT_BYTES: usize = 4 << 20;
 /// The most that is read of one event of a watch, bytes. The server keeps no object of more than a few megabytes.
 const MAX_EVENT_BYTES: usize = 16 << 20;
 /// The longest wait that is believed. A server that asks for more is asked again after this.
@@ -99,7 +101,22 @@ fn metered(body: Incoming, traffic: Arc<Traffic>, kind: Kind) -> UnsyncBoxBody<B
     let body = body.map_frame(count).map_err(BoxError::from);
     match kind.verb {
         "watch" => by_lines(body, MAX_EVENT_BYTES).boxed_unsync(),
-        _ => Limited::new(body, MAX_BODY_BYTES).boxed_unsync(),
+        _ => {
+            let limit = longest(kind);
+            let explain = move |error: BoxError| match error.is::<LengthLimitError>() {
+                true => TooLong { limit }.into(),
+                false => error,
+            };
+            Limited::new(body, limit).map_err(explain).boxed_unsync()
+        }
+    }
+}
+
+/// How long an answer may be, bytes. A list of Nodes or of topologies is of one object, too: ours.
+fn longest(Kind { verb, resource, .. }: Kind) -> usize {
+    match (verb, resource) {
+        ("list", "pods" | "resourceslices") => MAX_LIST_BYTES,
+        _ => MAX_OBJECT_BYTES,
     }
 }
 
@@ -117,11 +134,7 @@ where
                 None => line + data.len(),
             };
         }
-        if line > longest {
-            Err(format!("an event is larger than {longest} bytes").into())
-        } else {
-            Ok(frame)
-        }
+        if line > longest { Err(TooLong { limit: longest }.into()) } else { Ok(frame) }
     });
     StreamBody::new(frames)
 }
@@ -174,6 +187,6 @@ mod tests {
         assert_eq!(read(vec![format!("{half}{half}\n"); 1000]).await.unwrap(), 101_000);
         assert_eq!(read(vec![half.clone(), format!("{half}\n{half}"), half.clone()]).await.unwrap(), 201);
         let error = read(vec![half.clone(), half.clone(), "a".to_owned()]).await.unwrap_err();
-        assert_eq!(error.to_string(), "an event is larger than 100 bytes");
+        assert_eq!(error.to_string(), "longer than 100 bytes");
     }
 }

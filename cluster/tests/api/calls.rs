@@ -104,6 +104,16 @@ async fn something_else_that_answers_is_named() {
 }
 
 #[tokio::test]
+async fn an_answer_longer_than_any_object_is_given_up_and_said_to_be() {
+    let (error, server, _) = refused(|| Answer::Json(200, json!("x".repeat(5 << 20))), limits()).await;
+    assert_eq!(error.reason(), "TooLarge", "{error}");
+    assert!(error.to_string().contains("4194304 bytes"), "{error}");
+    assert_eq!(server.asked().len(), 1);
+    let (error, ..) = refused(|| Answer::Json(200, json!("x".repeat(3 << 20))), limits()).await;
+    assert_eq!(error.reason(), "Garbled", "{error}");
+}
+
+#[tokio::test]
 async fn nobody_there_is_unreachable() {
     let server = Server::start(|_, _| Answer::Silence).await;
     let kubeconfig = server.directory().join("nobody");
