@@ -17,12 +17,16 @@ pub(crate) fn replace<E: From<io::Error>>(
     match fs::metadata(path) {
         Ok(there) if !there.is_file() => fill(&mut OpenOptions::new().write(true).open(path)?),
         // Where a link leads is replaced, not the link.
-        Ok(_) => replace_plain(&fs::canonicalize(path)?, fill),
-        Err(_) => replace_plain(path, fill),
+        Ok(_) => replace_itself(&fs::canonicalize(path)?, fill),
+        Err(_) => replace_itself(path, fill),
     }
 }
 
-fn replace_plain<E: From<io::Error>>(
+/// The same, but whatever is at `path` itself is replaced, a link, too.
+///
+/// # Errors
+/// As [`replace`].
+pub(crate) fn replace_itself<E: From<io::Error>>(
     path: &Path,
     fill: impl FnOnce(&mut File) -> Result<(), E>,
 ) -> Result<(), E> {

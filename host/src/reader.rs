@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::io;
+use std::path::{Path, PathBuf};
 
 use gpulet_inventory::host::Oddity;
 
@@ -120,6 +121,20 @@ impl<'r> Reader<'r> {
             }
         }
         Ok(at)
+    }
+}
+
+impl Root {
+    /// Where what is at `path`, as the node would name it, lies: links on the way and at its end are followed as on the node,
+    /// so that none leads out of the root.
+    ///
+    /// # Errors
+    /// When it is missing, the way to it may not be gone, or the path is no text.
+    pub fn real(&self, path: &Path) -> io::Result<PathBuf> {
+        let path = path.to_str().ok_or(io::ErrorKind::InvalidFilename)?;
+        let root = self.unrecorded();
+        let real = Reader::new(&root).resolve("", path)?;
+        Ok(self.path().join(real))
     }
 }
 
@@ -331,6 +346,8 @@ mod tests {
         assert_eq!(number(&root, "above/number"), (None, 0), "there is none below the root");
         let reader = Reader::new(&root);
         assert_eq!(reader.directory("etc/deep/upward").unwrap().path(), "etc");
+        assert_eq!(root.real(Path::new("/absolute/deep/upward")).unwrap(), at.join("etc"));
+        assert_eq!(root.real(Path::new("/absolute/none")).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
     #[test]

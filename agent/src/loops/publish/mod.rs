@@ -101,8 +101,10 @@ fn file(shared: &Shared) -> Result<Option<ObjectFile>, EscapesRoot> {
     }
     let name = settings.node_name.clone().or_else(NodeName::of_this_machine);
     let name = name.map_or_else(|| "node".to_owned(), |name| name.to_string());
-    let path = shared.root.join(&settings.kubernetes.file)?;
-    Ok(Some(ObjectFile { name, path, reader: TextReader::default() }))
+    let (root, path) = (shared.root.clone(), settings.kubernetes.file.clone());
+    // With `..` in it, it would lead out of the root.
+    root.join(&path)?;
+    Ok(Some(ObjectFile { name, root, path, reader: TextReader::default() }))
 }
 
 /// One who publishes into one store.

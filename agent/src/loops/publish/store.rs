@@ -1,10 +1,12 @@
 //! Where the object is kept: the API server, or a file.
 
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gpulet_cluster::api::{Api, ApiError};
+use gpulet_host::Root;
 use gpulet_inventory::word::Word;
 use gpulet_topology::nrt::object::Body;
 use gpulet_topology::nrt::observed::Observed;
@@ -31,7 +33,9 @@ pub(super) enum Store {
 pub(super) struct ObjectFile {
     /// The node's name.
     pub(super) name: String,
-    /// Its path as this process sees it.
+    /// The root of the node's file system.
+    pub(super) root: Root,
+    /// Its path as the node names it.
     pub(super) path: PathBuf,
     /// Reads it.
     pub(super) reader: TextReader,
@@ -83,38 +87,77 @@ impl Store {
 impl ObjectFile {
     /// One that holds something else, or nothing, is as good as none: it is ours alone.
     fn read(&self) -> Result<Option<Observed>, Refusal> {
-        Ok(self.reader.read(&self.path, LARGEST).ok().and_then(|text| nrt::from_yaml(&text)))
+        let place = self.directory().and_then(|directory| self.place(&directory));
+        Ok(place.ok().and_then(|place| nrt::from_yaml(&self.text(&place)?)))
     }
 
     /// Replaces it as a whole. What it says already is not written again.
     fn write(&self, body: &Body) -> Result<(), Refusal> {
-        let text =
-            nrt::yaml(&self.name, body).map_err(io::Error::other).map_err(|error| self.failed(&error))?;
-        if self.reader.read(&self.path, LARGEST).is_ok_and(|there| there == text) {
-            return Ok(());
+        let write = || {
+            let text = nrt::yaml(&self.name, body).map_err(io::Error::other)?;
+            let place = self.place(&self.made_directory()?)?;
+            if self.text(&place).is_some_and(|there| there == text) {
+                return Ok(());
+            }
+            file::replace_itself(&place, |file| file.write_all(text.as_bytes()))
+        };
+        write().map_err(|error: io::Error| self.failed(&error))
+    }
+
+    /// The directory that it is in. Links on the way are followed as on the node: none leads out of its root.
+    fn directory(&self) -> io::Result<PathBuf> {
+        self.root.real(self.path.parent().unwrap_or(Path::new("/")))
+    }
+
+    /// The same; what is missing of it is made.
+    fn made_directory(&self) -> io::Result<PathBuf> {
+        let mut there = PathBuf::from("/");
+        let mut real = self.root.real(&there)?;
+        for part in self.path.parent().into_iter().flatten() {
+            there.push(part);
+            real = match self.root.real(&there) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    let made = real.join(part);
+                    fs::create_dir(&made)?;
+                    made
+                }
+                found => found?,
+            };
         }
-        self.replace(&self.path, &text).map_err(|error| self.failed(&error))
+        Ok(real)
+    }
+
+    /// Where it is, or is to be. A link in its place is replaced; whatever else is there is left to whoever has put it there.
+    fn place(&self, directory: &Path) -> io::Result<PathBuf> {
+        let place = directory.join(self.path.file_name().ok_or(io::ErrorKind::InvalidFilename)?);
+        match fs::symlink_metadata(&place) {
+            Ok(there) if !there.is_file() && !there.is_symlink() => {
+                Err(io::Error::other("what is in its place is not a plain file, and has to be removed first"))
+            }
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(place),
+        }
+    }
+
+    /// What it says. What a link leads to is not its text.
+    fn text(&self, place: &Path) -> Option<String> {
+        let is_file = fs::symlink_metadata(place).is_ok_and(|there| there.is_file());
+        is_file.then(|| self.reader.read(place, LARGEST).ok()).flatten()
     }
 
     /// Takes it away, if it is one of ours.
     pub(super) fn remove(&self) {
-        if let Ok(Some(_)) = self.read() {
-            match std::fs::remove_file(&self.path) {
-                Ok(()) => {
-                    tracing::info!(path = %self.path.display(), "the object is at the API server now; its file was removed")
-                }
-                Err(error) => {
-                    tracing::warn!(path = %self.path.display(), %error, "the object is at the API server now; its file is old and cannot be removed")
-                }
+        let path = self.path.display();
+        let Ok(place) = self.directory().and_then(|directory| self.place(&directory)) else { return };
+        if self.text(&place).and_then(|text| nrt::from_yaml(&text)).is_none() {
+            return;
+        }
+        match fs::remove_file(&place) {
+            Ok(()) => tracing::info!(%path, "the object is at the API server now; its file was removed"),
+            Err(error) => {
+                tracing::warn!(%path, %error, "the object is at the API server now; its file is old and cannot be removed")
             }
         }
-    }
-
-    fn replace(&self, path: &Path, text: &str) -> io::Result<()> {
-        if let Some(directory) = path.parent() {
-            std::fs::create_dir_all(directory)?;
-        }
-        file::replace(path, |file| file.write_all(text.as_bytes()))
     }
 
     fn failed(&self, error: &io::Error) -> Refusal {
@@ -122,8 +165,9 @@ impl ObjectFile {
             failure: Failure::Other,
             reason: "Unwritable",
             message: format!(
-                "the file {} cannot be written: {error}; see to its directory",
-                self.path.display()
+                "the file {} below {} cannot be written: {error}; see to its directory",
+                self.path.display(),
+                self.root.path().display()
             ),
         }
     }
@@ -150,4 +194,79 @@ impl From<ApiError> for Refusal {
 pub(super) fn broken(error: &tokio::task::JoinError) -> Refusal {
     let message = format!("writing the object broke off, which is a bug: {error}");
     Refusal { failure: Failure::Other, reason: "Broken", message }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn object(root: &Path, path: &str) -> ObjectFile {
+        ObjectFile {
+            name: "a".to_owned(),
+            root: Root::new(root),
+            path: path.into(),
+            reader: TextReader::default(),
+        }
+    }
+
+    fn written(object: &ObjectFile) -> Result<bool, Refusal> {
+        object.write(&Body::default())?;
+        Ok(object.read()?.is_some())
+    }
+
+    #[test]
+    fn directories_that_are_missing_are_made() {
+        let root = tempfile::tempdir().unwrap();
+        let object = object(root.path(), "/run/gpulet/object.yaml");
+        assert!(object.read().unwrap().is_none());
+        assert!(written(&object).unwrap());
+        assert!(root.path().join("run/gpulet/object.yaml").is_file());
+        object.remove();
+        assert!(!root.path().join("run/gpulet/object.yaml").exists());
+    }
+
+    #[test]
+    fn what_is_no_plain_file_is_refused_and_not_waited_for() {
+        let root = tempfile::tempdir().unwrap();
+        nix::unistd::mkfifo(&root.path().join("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        fs::create_dir(root.path().join("directory")).unwrap();
+        for place in ["/pipe", "/directory"] {
+            let object = object(root.path(), place);
+            assert!(object.read().unwrap().is_none());
+            let refusal = written(&object).unwrap_err();
+            assert_eq!(refusal.reason, "Unwritable");
+            assert!(refusal.message.contains(place) && refusal.message.contains("plain file"), "{refusal:?}");
+        }
+    }
+
+    #[test]
+    fn a_link_in_its_place_is_replaced_and_what_it_leads_to_left_alone() {
+        let root = tempfile::tempdir().unwrap();
+        let (target, link) = (root.path().join("passwd"), root.path().join("object.yaml"));
+        fs::write(&target, "secret").unwrap();
+        symlink(&target, &link).unwrap();
+        assert!(written(&object(root.path(), "/object.yaml")).unwrap());
+        assert!(fs::symlink_metadata(&link).unwrap().is_file());
+        assert_eq!(fs::read_to_string(&target).unwrap(), "secret");
+    }
+
+    #[test]
+    fn a_directory_that_is_a_link_leads_nowhere_outside_of_the_root() {
+        let around = tempfile::tempdir().unwrap();
+        let (root, outside) = (around.path().join("root"), around.path().join("outside"));
+        fs::create_dir_all(root.join("var/run")).unwrap();
+        fs::create_dir(&outside).unwrap();
+        symlink("/var/run", root.join("run")).unwrap();
+        assert!(written(&object(&root, "/run/object.yaml")).unwrap());
+        assert!(root.join("var/run/object.yaml").is_file());
+        // As the node has no such directory, it leads nowhere.
+        symlink(&outside, root.join("out")).unwrap();
+        symlink("../../../outside", root.join("up")).unwrap();
+        for place in ["/out/object.yaml", "/up/object.yaml"] {
+            assert_eq!(written(&object(&root, place)).unwrap_err().reason, "Unwritable", "{place}");
+        }
+        assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+    }
 }
