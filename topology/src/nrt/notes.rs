@@ -8,6 +8,12 @@ use crate::label;
 /// How many of a kind are named; the rest are counted.
 const NAMED: usize = 4;
 
+/// How many subjects are named for one reason; the rest are counted in one more note. A node has a few resources.
+const SUBJECTS: usize = 64;
+
+/// What the note is about that counts the others.
+const OTHERS: &str = "others";
+
 /// Notes while they are being collected. Two about the same are one.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
@@ -22,12 +28,29 @@ impl Notes {
 
     /// The notes, by reason and subject.
     pub(super) fn finish(self) -> Vec<Note> {
-        let note = |((reason, subject), mut things): ((NoteReason, String), Vec<String>)| {
-            things.sort();
-            things.dedup();
-            Note { reason, subject, message: message(reason, &things), remedy: remedy(reason) }
-        };
-        self.found.into_iter().map(note).collect()
+        let mut notes: Vec<Note> = Vec::new();
+        let mut subjects: BTreeMap<NoteReason, usize> = BTreeMap::new();
+        for ((reason, subject), mut things) in self.found {
+            let count = subjects.entry(reason).or_default();
+            *count += 1;
+            if *count <= SUBJECTS {
+                things.sort();
+                things.dedup();
+                notes.push(Note {
+                    reason,
+                    subject,
+                    message: message(reason, &things),
+                    remedy: remedy(reason),
+                });
+            }
+        }
+        for (reason, count) in subjects.into_iter().filter(|(_, count)| *count > SUBJECTS) {
+            let message = format!("{}: the same of {} more", what(reason), count - SUBJECTS);
+            notes.push(Note { reason, subject: OTHERS.to_owned(), message, remedy: remedy(reason) });
+        }
+        // The one about the others is behind those of its reason.
+        notes.sort_by_key(|note| note.reason);
+        notes
     }
 }
 
@@ -94,5 +117,25 @@ fn remedy(reason: NoteReason) -> &'static str {
         NoteReason::SettingsUnknown => {
             "let gpulet read the kubelet's configuration, or ask the kubelet (`get` on `nodes/configz`); gpulet's log says what is in the way"
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_very_many_subjects_some_are_named_and_the_rest_counted() {
+        let mut notes = Notes::default();
+        for number in 0..300_000 {
+            notes.add(NoteReason::OddResourceName, &format!("odd name {number:06}"), "0".to_owned());
+        }
+        notes.add(NoteReason::DeviceGone, "a/b", "1".to_owned());
+        let notes = notes.finish();
+        assert_eq!((notes.len(), notes[0].subject.as_str()), (1 + SUBJECTS + 1, "a/b"));
+        let last = &notes[1 + SUBJECTS];
+        assert_eq!((last.reason, last.subject.as_str()), (NoteReason::OddResourceName, OTHERS));
+        assert!(last.message.ends_with("of 299936 more"), "{}", last.message);
+        assert!(notes.is_sorted_by_key(|note| note.reason));
     }
 }

@@ -17,7 +17,7 @@ use super::{Answer, v1};
 /// The highest number that a CPU can have; the kernel's own limit is 8,192.
 const MAX_CPU: u32 = 65_535;
 
-/// The most oddities that are told of one answer.
+/// The most oddities that are told of one answer; the rest are counted in one more.
 const MAX_ODDITIES: usize = 64;
 
 /// Something in an answer that makes no sense and was left out.
@@ -31,17 +31,30 @@ pub struct Oddity {
 
 /// What was odd, as far as it is told.
 #[derive(Debug, Default)]
-struct Oddities(Vec<Oddity>);
+struct Oddities {
+    told: Vec<Oddity>,
+    more: usize,
+}
 
 impl Oddities {
     fn add(&mut self, place: &str, problem: String) {
-        if self.0.len() < MAX_ODDITIES {
-            self.0.push(Oddity { place: place.to_owned(), problem });
+        match self.told.len() {
+            0..MAX_ODDITIES => self.told.push(Oddity { place: place.to_owned(), problem }),
+            _ => self.more += 1,
         }
+    }
+
+    /// Those that are told, and how many are not.
+    fn finish(mut self) -> Vec<Oddity> {
+        if self.more > 0 {
+            let problem = format!("{} more oddities like these are not told", self.more);
+            self.told.push(Oddity { place: "the kubelet's answer".to_owned(), problem });
+        }
+        self.told
     }
 }
 
-/// The two answers of one reading.
+/// The two answers of one reading, which [`bounds`](super::bounds) have let through.
 pub(super) fn node(
     allocatable: v1::AllocatableResourcesResponse,
     listed: v1::ListPodResourcesResponse,
@@ -55,7 +68,7 @@ pub(super) fn node(
     let mut pods: Vec<PodAllocation> =
         listed.pod_resources.into_iter().map(|pod| self::pod(pod, &mut oddities)).collect();
     pods.sort_by(|one, other| (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name)));
-    Answer { allocation: NodeAllocation { allocatable, pods }, oddities: oddities.0 }
+    Answer { allocation: NodeAllocation { allocatable, pods }, oddities: oddities.finish() }
 }
 
 /// One Pod alone; what is odd about it is told by the reading of all.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tonic::{Code, Status};
 
 use super::Limits;
+use super::bounds::Excess;
 
 /// Why the kubelet's PodResources service gave no answer.
 #[derive(Debug, thiserror::Error)]
@@ -70,6 +71,21 @@ pub enum PodResourcesError {
         /// What was found.
         message: String,
     },
+    /// The answer tells of more than any node has.
+    #[error(
+        "the kubelet's answer to {call} tells of {found} {what} or more, and of more than {limit} nothing is made; see which device plugin \
+         registers them"
+    )]
+    TooMany {
+        /// What was asked.
+        call: &'static str,
+        /// What there is too much of, such as `devices`.
+        what: &'static str,
+        /// How many were counted.
+        found: usize,
+        /// The limit.
+        limit: usize,
+    },
     /// What came back is not what a kubelet says.
     #[error("what answered {call} on {} does not speak as a kubelet does; is it the kubelet's socket?", socket.display())]
     Garbled {
@@ -120,11 +136,17 @@ impl PodResourcesError {
             Self::TimedOut { .. } => "TimedOut",
             Self::HungUp { .. } => "HungUp",
             Self::TooLarge { .. } => "TooLarge",
+            Self::TooMany { .. } => "TooMany",
             Self::Garbled { .. } => "Garbled",
             Self::RateLimited { .. } => "RateLimited",
             Self::Unimplemented { .. } => "Unimplemented",
             Self::Failed { .. } => "Failed",
         }
+    }
+
+    /// An answer to `call` tells of too much.
+    pub(super) fn too_many(call: &'static str) -> impl Fn(Excess) -> Self {
+        move |Excess { what, found, limit }| Self::TooMany { call, what, found, limit }
     }
 
     /// The socket could not be connected to.

@@ -3,6 +3,7 @@
 //! Each reading connects anew: the kubelet makes its socket again when it starts, and a connection to the old one would
 //! hang without a word. A reading costs two calls, and ends by its deadline whatever the other side does.
 
+mod bounds;
 mod convert;
 mod error;
 #[cfg(test)]
@@ -79,7 +80,10 @@ impl PodResources {
             let mut client = self.connect().await?;
             let allocatable = client.get_allocatable_resources(v1::AllocatableResourcesRequest {}).await;
             let allocatable = self.answer("GetAllocatableResources", allocatable)?;
+            bounds::allocatable(&allocatable)
+                .map_err(PodResourcesError::too_many("GetAllocatableResources"))?;
             let listed = self.answer("List", client.list(v1::ListPodResourcesRequest {}).await)?;
+            bounds::pods(&listed.pod_resources).map_err(PodResourcesError::too_many("List"))?;
             Ok(convert::node(allocatable, listed))
         })
         .await
@@ -98,7 +102,9 @@ impl PodResources {
             if answer.as_ref().is_err_and(is_unknown_pod) {
                 return Ok(None);
             }
-            Ok(self.answer("Get", answer)?.pod_resources.map(convert::one_pod))
+            let pod = self.answer("Get", answer)?.pod_resources;
+            bounds::pods(&pod).map_err(PodResourcesError::too_many("Get"))?;
+            Ok(pod.map(convert::one_pod))
         })
         .await
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use prost::Message as _;
 use tonic::Code;
 
 use super::super::{PodResourcesError, v1};
@@ -159,6 +160,46 @@ async fn six_mebibytes_are_an_answer_and_seventeen_are_too_many() {
     let error = list(17 << 20).client().read().await.unwrap_err();
     assert_eq!(error.reason(), "TooLarge");
     assert!(error.to_string().contains("List") && error.to_string().contains("16777216"), "{error}");
+}
+
+#[tokio::test]
+async fn more_devices_than_any_node_has_are_refused_and_none_is_looked_at() {
+    let entry = |resource: String, ids: usize| v1::ContainerDevices {
+        resource_name: resource,
+        device_ids: (0..ids).map(|id| format!("{id:x}")).collect(),
+        topology: None,
+    };
+    let million = vec![entry("a/b".to_owned(), 1_000_000)];
+    let kinds: Vec<_> = (0..300_000).map(|kind| entry(format!("odd name {kind}"), 1)).collect();
+    let most = (0..1024).map(|kind| entry(format!("a/b{kind}"), 64)).collect();
+    for (devices, said) in [
+        (million, Some("1000000 devices")),
+        (kinds, Some("300000 devices")),
+        ((0..2000).map(|kind| entry(format!("a/{kind}"), 1)).collect(), Some("1025 kinds of devices")),
+        (most, None),
+    ] {
+        let devices: Vec<v1::ContainerDevices> = devices;
+        let container = v1::ContainerResources { devices: devices.clone(), ..Default::default() };
+        let list = one_container(container);
+        let all = v1::AllocatableResourcesResponse { devices, ..Default::default() };
+        let both: [(&str, Vec<u8>); 2] =
+            [("GetAllocatableResources", all.encode_to_vec()), ("List", list.encode_to_vec())];
+        for (call, bytes) in both {
+            let server = Server::answering(move |asked| match asked == call {
+                true => Reply::Message(bytes.clone()),
+                false => Reply::nothing(),
+            });
+            let answer = server.client().read().await;
+            match said {
+                None => assert_eq!(answer.unwrap().oddities, []),
+                Some(said) => {
+                    let error = answer.unwrap_err();
+                    assert_eq!(error.reason(), "TooMany", "{error}");
+                    assert!(error.to_string().contains(said) && error.to_string().contains(call), "{error}");
+                }
+            }
+        }
+    }
 }
 
 #[tokio::test]

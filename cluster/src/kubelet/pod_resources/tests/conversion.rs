@@ -127,7 +127,9 @@ fn no_more_oddities_are_told_than_anybody_reads() {
     let container = v1::ContainerResources { cpu_ids: vec![-1], ..Default::default() };
     let mut listed = one_container(container.clone());
     listed.pod_resources[0].containers = vec![container; 1000];
-    assert_eq!(convert::node(v1::AllocatableResourcesResponse::default(), listed).oddities.len(), 64);
+    let oddities = convert::node(v1::AllocatableResourcesResponse::default(), listed).oddities;
+    assert_eq!(oddities.len(), 65);
+    assert!(oddities[64].problem.starts_with("936 more"), "{}", oddities[64].problem);
 }
 
 #[test]
