@@ -22,12 +22,22 @@ pub fn others_python() -> PathBuf {
     )
 }
 
-pub(crate) fn built(name: &str) -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let profile = test.parent().and_then(|deps| deps.parent()).expect("tests run from target/PROFILE/deps");
-    let program = profile.join(name);
-    assert!(program.exists(), "{} is not built: run `cargo test --workspace`", program.display());
-    program
+fn built(name: &str) -> PathBuf {
+    there(deps().parent().expect("tests run from target/PROFILE/deps").join(name))
+}
+
+/// The simulated driver's library. `cargo test` leaves it among what tests are made of.
+pub(crate) fn library() -> PathBuf {
+    there(deps().join("libgpulet_simulator.so"))
+}
+
+fn deps() -> PathBuf {
+    std::env::current_exe().unwrap().parent().expect("tests run from target/PROFILE/deps").to_owned()
+}
+
+fn there(built: PathBuf) -> PathBuf {
+    assert!(built.exists(), "{} is not built: run `cargo test --workspace`", built.display());
+    built
 }
 
 /// Waits until `condition` gives something, looking again every few milliseconds, and panics with `what` when it has

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{RealNode, scripts};
 use crate::control_plane::ControlPlane;
-use crate::program::{built, gpulet, gpulet_sim};
+use crate::program::{gpulet, gpulet_sim, library};
 
 /// Makes the folder: what lets the kubelet join `plane`, the built programs, the settings of `tests/node/payload`, and the
 /// files of `bring`.
@@ -22,7 +22,7 @@ pub(super) fn make(payload: &Path, plane: &ControlPlane, bring: &[(&str, &Path)]
     for program in [gpulet().get_program(), gpulet_sim().get_program()].map(Path::new) {
         strip(program, &programs);
     }
-    strip(&built("libgpulet_simulator.so"), &programs);
+    strip(&library(), &programs);
     for (name, path) in bring {
         fs::copy(path, payload.join(name)).unwrap();
     }
