@@ -193,22 +193,6 @@ impl ApiError {
             _ => None,
         }
     }
-
-    /// Whether the server was there and would answer the same again: trying again helps only once someone has changed
-    /// something.
-    pub fn is_lasting(&self) -> bool {
-        matches!(
-            self,
-            Self::NoAccess { .. }
-                | Self::Credentials { .. }
-                | Self::Unauthorized { .. }
-                | Self::Forbidden { .. }
-                | Self::NotInstalled { .. }
-                | Self::Conflict { .. }
-                | Self::Invalid { .. }
-                | Self::Rejected { .. }
-        )
-    }
 }
 
 /// A place where credentials were looked for.
