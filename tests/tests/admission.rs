@@ -455,7 +455,7 @@ fn a_token_without_a_node_writes_nothing() {
 
 /// What a unit writes with the kubelet's credentials. Its Node's labels are for the kubelet to write, within what
 /// NodeRestriction lets it.
-const UNIT: [&str; 11] = [
+const UNIT: [&str; 16] = [
     "creates its object",
     "applies it for the first time",
     "applies it with the Node as owner",
@@ -463,7 +463,12 @@ const UNIT: [&str; 11] = [
     "sets its conditions",
     "takes GpuHealthy away",
     "sets a label of its own",
+    "sets NVIDIA's state of MIG",
+    "pauses a client",
+    "removes a label of its own",
     "sets an annotation of its own",
+    "cordons",
+    "uncordons",
     "tells of an event",
     "tells of it again",
     "evicts a Pod",

@@ -105,6 +105,16 @@ impl Client {
         self.call("PATCH", path, "application/apply-patch+yaml", Some(object)).unwrap()
     }
 
+    /// Strategic merge patch; nothing when the API server is not there.
+    pub fn try_strategic(&self, path: &str, patch: &Value) -> Option<Answer> {
+        self.call("PATCH", path, "application/strategic-merge-patch+json", Some(patch)).ok()
+    }
+
+    /// Deletes what is at `path`; nothing when the API server is not there.
+    pub fn try_delete(&self, path: &str) -> Option<Answer> {
+        self.call("DELETE", path, "", None).ok()
+    }
+
     /// Deletes what is at `path`.
     pub fn delete(&self, path: &str) -> Answer {
         self.call("DELETE", path, "", None).unwrap()
