@@ -13,6 +13,7 @@
 //! - [`dra`]: devices that drivers publish for claims, as the API tells it
 //! - [`kubelet`], [`pod`]: the node's Pods and what they were given, as kubelet and API tell it
 //! - [`holders`]: who holds which GPU, and what was given to whom
+//! - [`yaml`]: what people write, read so that all that is wrong with it is told at once
 //! - [`record`]: what the driver said, to be written and read back; [`word`]: its vocabulary
 
 pub mod dra;
@@ -33,3 +34,4 @@ pub mod sample;
 pub mod snapshot;
 pub mod topology;
 pub mod word;
+pub mod yaml;

@@ -1,46 +1,26 @@
 //! The keys of the configuration file.
 
+use gpulet_inventory::yaml::{self, Notes, Problems, Section, Value};
+
 use super::duration::Span;
-use super::error::{Problem, Problems};
-use super::reader::{self, Notes, Section};
 use super::settings::{Kubelet, Kubernetes, Log, Sampling, Settings, TopologySettings, Web};
-use super::tree::{Node, Value};
 
 /// Reads the settings from the text of a file.
 ///
 /// # Errors
 /// Everything that is wrong with it, in the order of the file.
 pub(crate) fn parse(text: &str) -> Result<Settings, Problems> {
-    let document = document(text).map_err(|problem| Problems { first: vec![problem], more: 0 })?;
+    let document = yaml::document(text)?;
     let notes = Notes::default();
     let settings = settings(Section::top(&document, &notes));
     let problems = notes.into_problems();
     if problems.first.is_empty() { Ok(settings) } else { Err(problems) }
 }
 
-/// A file of comments alone says nothing, which is fine.
-fn document(text: &str) -> Result<Node, Problem> {
-    let empty = text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#'));
-    if empty {
-        return Ok(Node { line: 1, value: Value::Null });
-    }
-    serde_saphyr::from_str(text).map_err(|error| Problem {
-        line: error.location().map_or(0, |location| location.line()),
-        message: not_yaml(error.without_snippet()),
-    })
-}
-
-/// The parser's own words without the place, which stands before them already.
-fn not_yaml(error: &serde_saphyr::Error) -> String {
-    let text = error.to_string();
-    let first = text.lines().next().unwrap_or_default();
-    format!("not YAML that can be read: {first}")
-}
-
 fn settings(mut top: Section<'_>) -> Settings {
     let default = Settings::default();
     let settings = Settings {
-        node_name: top.value("node-name", reader::parsed),
+        node_name: top.value("node-name", yaml::parsed),
         log: top.section("log").map_or(default.log, log),
         sampling: top.section("sampling").map_or(default.sampling, sampling),
         web: top.section("web").map_or(default.web, web),
@@ -55,8 +35,8 @@ fn settings(mut top: Section<'_>) -> Settings {
 fn log(mut section: Section<'_>) -> Log {
     let default = Log::default();
     let log = Log {
-        level: section.value("level", reader::parsed).unwrap_or(default.level),
-        format: section.value("format", reader::parsed).unwrap_or(default.format),
+        level: section.value("level", yaml::parsed).unwrap_or(default.level),
+        format: section.value("format", yaml::parsed).unwrap_or(default.format),
     };
     section.finish();
     log
@@ -87,13 +67,13 @@ fn sampling(mut section: Section<'_>) -> Sampling {
 fn web(mut section: Section<'_>) -> Web {
     let Web { address, limits } = Web::default();
     let web = Web {
-        address: section.value("address", reader::parsed).unwrap_or(address),
+        address: section.value("address", yaml::parsed).unwrap_or(address),
         limits: gpulet_exporter::Limits {
             connections: section
-                .value("max-connections", reader::count(1, 10_000))
+                .value("max-connections", yaml::count(1, 10_000))
                 .unwrap_or(limits.connections),
             header_bytes: section
-                .value("max-header-bytes", reader::count(8192, 1 << 20))
+                .value("max-header-bytes", yaml::count(8192, 1 << 20))
                 .unwrap_or(limits.header_bytes),
             header_timeout: section
                 .value("header-timeout", span("100ms", "10m"))
@@ -110,7 +90,7 @@ fn web(mut section: Section<'_>) -> Web {
 
 fn topology(mut section: Section<'_>) -> TopologySettings {
     let topology =
-        TopologySettings { expected_profile: section.value("expected-profile", reader::absolute_path) };
+        TopologySettings { expected_profile: section.value("expected-profile", yaml::absolute_path) };
     section.finish();
     topology
 }
@@ -118,10 +98,10 @@ fn topology(mut section: Section<'_>) -> TopologySettings {
 fn kubernetes(mut section: Section<'_>) -> Kubernetes {
     let default = Kubernetes::default();
     let kubernetes = Kubernetes {
-        kubeconfig: section.value("kubeconfig", reader::absolute_path),
-        publish: section.value("publish", reader::parsed).unwrap_or(default.publish),
-        take_over: section.value("take-over", reader::flag).unwrap_or(default.take_over),
-        file: section.value("file", reader::absolute_path).unwrap_or(default.file),
+        kubeconfig: section.value("kubeconfig", yaml::absolute_path),
+        publish: section.value("publish", yaml::parsed).unwrap_or(default.publish),
+        take_over: section.value("take-over", yaml::flag).unwrap_or(default.take_over),
+        file: section.value("file", yaml::absolute_path).unwrap_or(default.file),
     };
     section.finish();
     kubernetes
@@ -130,9 +110,9 @@ fn kubernetes(mut section: Section<'_>) -> Kubernetes {
 fn kubelet(mut section: Section<'_>) -> Kubelet {
     let default = Kubelet::default();
     let kubelet = Kubelet {
-        root: section.value("root", reader::absolute_path).unwrap_or(default.root),
-        socket: section.value("socket", reader::absolute_path),
-        address: section.value("address", reader::parsed).unwrap_or(default.address),
+        root: section.value("root", yaml::absolute_path).unwrap_or(default.root),
+        socket: section.value("socket", yaml::absolute_path),
+        address: section.value("address", yaml::parsed).unwrap_or(default.address),
         interval: section.value("interval", span("1s", "1h")).unwrap_or(default.interval),
     };
     section.finish();
@@ -141,7 +121,7 @@ fn kubelet(mut section: Section<'_>) -> Kubelet {
 
 fn span(least: &'static str, most: &'static str) -> impl Fn(&Value) -> Result<std::time::Duration, String> {
     let check = Span::between(least, most);
-    move |value| reader::parsed::<Span>(value).and_then(&check)
+    move |value| yaml::parsed::<Span>(value).and_then(&check)
 }
 
 #[cfg(test)]

@@ -10,10 +10,8 @@ pub(crate) mod kubelet_address;
 pub(crate) mod level;
 pub(crate) mod node_name;
 pub(crate) mod publish;
-mod reader;
 pub(crate) mod settings;
 mod source;
-mod tree;
 
 pub(crate) use error::ConfigError;
 pub(crate) use settings::{Overrides, Settings};

@@ -10,21 +10,27 @@ use serde_saphyr::Spanned;
 
 /// A node of the document.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Node {
+pub struct Node {
     /// Its line, from 1.
-    pub(crate) line: u64,
+    pub line: u64,
     /// What it is.
-    pub(crate) value: Value,
+    pub value: Value,
 }
 
 /// What a node is.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Value {
+pub enum Value {
+    /// Nothing is written, or `null`.
     Null,
+    /// `true` or `false`.
     Bool(bool),
+    /// A whole number.
     Integer(i64),
+    /// Any other number.
     Float(f64),
+    /// Anything else that is written.
     Text(String),
+    /// Entries without names.
     List(Vec<Node>),
     /// Entries in the order of the file.
     Map(Vec<(Key, Node)>),
@@ -32,16 +38,16 @@ pub(crate) enum Value {
 
 /// The name of an entry.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Key {
+pub struct Key {
     /// Its line, from 1.
-    pub(crate) line: u64,
+    pub line: u64,
     /// What is written there; `null` where nothing is.
-    pub(crate) name: String,
+    pub name: String,
 }
 
 impl Value {
     /// What to call it in a message.
-    pub(crate) fn describe(&self) -> String {
+    pub fn describe(&self) -> String {
         match self {
             Self::Null => "nothing".to_owned(),
             Self::Bool(value) => format!("`{value}`"),

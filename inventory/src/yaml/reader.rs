@@ -3,21 +3,21 @@
 use std::cell::RefCell;
 use std::path::PathBuf;
 
-use super::error::{Problem, Problems};
+use super::problem::{Problem, Problems};
 use super::tree::{Key, Node, Value};
 
 /// Everything found wrong so far, noted by all sections.
 #[derive(Debug, Default)]
-pub(crate) struct Notes(RefCell<Problems>);
+pub struct Notes(RefCell<Problems>);
 
 impl Notes {
     /// Adds what is wrong at `line`.
-    pub(crate) fn add(&self, line: u64, message: String) {
+    pub fn add(&self, line: u64, message: String) {
         self.0.borrow_mut().add(Problem { line, message });
     }
 
     /// All of them in the order of the file.
-    pub(crate) fn into_problems(self) -> Problems {
+    pub fn into_problems(self) -> Problems {
         let mut problems = self.0.into_inner();
         problems.settle();
         problems
@@ -25,8 +25,9 @@ impl Notes {
 }
 
 /// One section of the document, from which keys are taken one after the other.
-pub(crate) struct Section<'a> {
+pub struct Section<'a> {
     path: String,
+    line: u64,
     entries: &'a [(Key, Node)],
     known: Vec<&'static str>,
     problems: &'a Notes,
@@ -34,7 +35,7 @@ pub(crate) struct Section<'a> {
 
 impl<'a> Section<'a> {
     /// The document itself. An empty one is an empty section.
-    pub(crate) fn top(document: &'a Node, problems: &'a Notes) -> Self {
+    pub fn top(document: &'a Node, problems: &'a Notes) -> Self {
         Self::of(String::new(), document, problems)
     }
 
@@ -49,18 +50,25 @@ impl<'a> Section<'a> {
                 &[]
             }
         };
-        Self { path, entries, known: Vec::new(), problems }
+        Self { path, line: node.line, entries, known: Vec::new(), problems }
     }
 
     /// The section under `key`; absent if the key is.
-    pub(crate) fn section(&mut self, key: &'static str) -> Option<Section<'a>> {
+    pub fn section(&mut self, key: &'static str) -> Option<Section<'a>> {
         let path = self.path_of(key);
         let problems = self.problems;
         self.find(key).map(|node| Self::of(path, node, problems))
     }
 
+    /// What `key` holds, of whatever kind; absent if the key is.
+    pub fn spot(&mut self, key: &'static str) -> Option<Spot<'a>> {
+        let path = self.path_of(key);
+        let notes = self.problems;
+        self.find(key).map(|node| Spot { path, node, notes })
+    }
+
     /// The value of `key` as `parse` reads it; absent if the key is, has no value, or is wrong (which is noted).
-    pub(crate) fn value<T>(
+    pub fn value<T>(
         &mut self,
         key: &'static str,
         parse: impl FnOnce(&Value) -> Result<T, String>,
@@ -77,17 +85,23 @@ impl<'a> Section<'a> {
     }
 
     /// The line of `key`; 0 if it is absent.
-    pub(crate) fn line_of(&self, key: &str) -> u64 {
+    pub fn line_of(&self, key: &str) -> u64 {
         self.entries.iter().find(|(entry, _)| entry.name == key).map_or(0, |(_, node)| node.line)
     }
 
     /// Notes what only several keys together show to be wrong.
-    pub(crate) fn wrong(&self, key: &'static str, message: &str) {
+    pub fn wrong(&self, key: &'static str, message: &str) {
         self.problems.add(self.line_of(key), format!("{}: {message}", self.path_of(key)));
     }
 
+    /// Notes what is wrong with the section itself, such as a key that it lacks.
+    pub fn incomplete(&self, message: &str) {
+        let place = if self.path.is_empty() { String::new() } else { format!("{}: ", self.path) };
+        self.problems.add(self.line, format!("{place}{message}"));
+    }
+
     /// Notes every key that no one has asked for.
-    pub(crate) fn finish(self) {
+    pub fn finish(self) {
         for (key, _) in self.entries {
             if !self.known.contains(&key.name.as_str()) {
                 let key_path = self.path_of(&key.name.chars().take(64).collect::<String>());
@@ -110,8 +124,69 @@ impl<'a> Section<'a> {
     }
 }
 
+/// A node and where it is, for what is no section with known keys: lists, and maps whose keys are names.
+#[derive(Debug, Clone)]
+pub struct Spot<'a> {
+    path: String,
+    node: &'a Node,
+    notes: &'a Notes,
+}
+
+impl<'a> Spot<'a> {
+    /// The document itself.
+    pub fn top(document: &'a Node, notes: &'a Notes) -> Self {
+        Self { path: String::new(), node: document, notes }
+    }
+
+    /// Its line, from 1.
+    pub fn line(&self) -> u64 {
+        self.node.line
+    }
+
+    /// What it is.
+    pub fn value(&self) -> &'a Value {
+        &self.node.value
+    }
+
+    /// Notes that it is wrong.
+    pub fn wrong(&self, message: &str) {
+        let place = if self.path.is_empty() { "the document" } else { &self.path };
+        self.notes.add(self.node.line, format!("{place}: {message}"));
+    }
+
+    /// It as a section with known keys.
+    pub fn section(&self) -> Section<'a> {
+        Section::of(self.path.clone(), self.node, self.notes)
+    }
+
+    /// The entries of a list; absent if it is none, which is noted.
+    pub fn items(&self) -> Option<Vec<Self>> {
+        let Value::List(items) = &self.node.value else {
+            self.wrong(&format!("{} is not a list", self.node.value.describe()));
+            return None;
+        };
+        let spot = |(at, node)| Self { path: format!("{}[{at}]", self.path), node, notes: self.notes };
+        Some(items.iter().enumerate().map(spot).collect())
+    }
+
+    /// The entries of a map with their names; absent if it is none, which is noted.
+    pub fn entries(&self) -> Option<Vec<(&'a Key, Self)>> {
+        let Value::Map(entries) = &self.node.value else {
+            self.wrong(&format!("{} is not a map", self.node.value.describe()));
+            return None;
+        };
+        let dot = if self.path.is_empty() { "" } else { "." };
+        let path = |key: &Key| {
+            let name: String = key.name.chars().take(64).collect();
+            format!("{}{dot}{name}", self.path)
+        };
+        let spot = |(key, node): &'a (Key, Node)| (key, Self { path: path(key), node, notes: self.notes });
+        Some(entries.iter().map(spot).collect())
+    }
+}
+
 /// A text, for types that parse from one.
-pub(crate) fn parsed<T>(value: &Value) -> Result<T, String>
+pub fn parsed<T>(value: &Value) -> Result<T, String>
 where
     T: std::str::FromStr,
     T::Err: std::fmt::Display,
@@ -125,7 +200,7 @@ where
 }
 
 /// The path of a file. Where the daemon is started must not matter, so it begins with `/`.
-pub(crate) fn absolute_path(value: &Value) -> Result<PathBuf, String> {
+pub fn absolute_path(value: &Value) -> Result<PathBuf, String> {
     let path = match value {
         Value::Text(text) => Some(PathBuf::from(text)).filter(|path| path.is_absolute()),
         _ => None,
@@ -134,7 +209,7 @@ pub(crate) fn absolute_path(value: &Value) -> Result<PathBuf, String> {
 }
 
 /// `true` or `false`.
-pub(crate) fn flag(value: &Value) -> Result<bool, String> {
+pub fn flag(value: &Value) -> Result<bool, String> {
     match value {
         Value::Bool(flag) => Ok(*flag),
         other => Err(format!("{} is not true or false", other.describe())),
@@ -142,7 +217,7 @@ pub(crate) fn flag(value: &Value) -> Result<bool, String> {
 }
 
 /// A whole number from `least` to `most`.
-pub(crate) fn count(least: usize, most: usize) -> impl Fn(&Value) -> Result<usize, String> {
+pub fn count(least: usize, most: usize) -> impl Fn(&Value) -> Result<usize, String> {
     move |value| {
         let number = match value {
             Value::Integer(number) => usize::try_from(*number).ok(),
