@@ -18,6 +18,7 @@
 //!   from and is to get to. The journal is removed when the GPU, read again, is in one of the two. Otherwise it stays, and the next start goes
 //!   on from there.
 //! - What came into use since it was planned is not destroyed, nor anything before it.
+//! - Persistence mode is turned off where a reset is needed and it is on, and is on again before it ends, however it ends.
 //! - Where something is there that neither layout has, someone else changes the GPU too. It is left as it is.
 
 mod decide;
@@ -32,7 +33,7 @@ use crate::layout::{Layout, Need};
 use crate::observed::GpuDivision;
 use crate::plan::Plan;
 
-pub use event::{Change, Command, Event, Failure, Outcome};
+pub use event::{Change, Command, Event, Failure, Outcome, Seen};
 
 /// What is permitted, and how long is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +75,8 @@ pub struct Machine {
     last: Option<(Need, Option<Failure>)>,
     /// Why it goes back.
     cause: Option<(Need, Failure)>,
+    /// Persistence mode was on before it was turned off here.
+    owes_persistence: bool,
 }
 
 /// What is waited for.
@@ -84,6 +87,8 @@ enum Doing {
     Journalling(Change),
     Changing,
     Resting(Instant),
+    /// Persistence mode is being turned on, whatever comes of it.
+    Restoring(Outcome),
     Clearing(Outcome),
     Done(Outcome),
 }
@@ -98,9 +103,9 @@ impl Machine {
 
     /// Goes on with what a crash has cut off, in the direction that it had.
     pub fn recover(journal: Journal, policy: Policy) -> Self {
-        let Journal::V1(Entry { gpu, former, wanted, phase, next: _ }) = journal;
+        let Journal::V1(Entry { gpu, former, wanted, phase, next: _, restore_persistence }) = journal;
         let machine = Self::between(gpu, former, wanted, phase, policy);
-        Self { planned: false, written: Some(phase), ..machine }
+        Self { planned: false, written: Some(phase), owes_persistence: restore_persistence, ..machine }
     }
 
     fn between(gpu: GpuUuid, former: Layout, wanted: Layout, phase: Phase, policy: Policy) -> Self {
@@ -117,6 +122,7 @@ impl Machine {
             unread: 0,
             last: None,
             cause: None,
+            owes_persistence: false,
         }
     }
 
@@ -141,7 +147,7 @@ impl Machine {
         match (std::mem::replace(&mut self.doing, Doing::Nothing), event) {
             (Doing::Nothing, Event::Woken) => self.read(),
             (Doing::Resting(until), Event::Woken) if now >= until => self.read(),
-            (Doing::Reading, Event::Read(Ok(division))) => self.decide(&division, now),
+            (Doing::Reading, Event::Read(Ok(seen))) => self.decide(&seen, now),
             (Doing::Reading, Event::Read(Err(failure))) => self.unread(failure, now),
             (Doing::Journalling(change), Event::Journalled(Ok(()))) => {
                 self.written = Some(self.phase);
@@ -161,6 +167,9 @@ impl Machine {
                 }
                 self.read()
             }
+            (Doing::Restoring(outcome), Event::Changed(Ok(()))) => self.close(outcome),
+            // The journal stays, and with it what is owed.
+            (Doing::Restoring(outcome), Event::Changed(Err(_))) => self.end(outcome),
             (Doing::Clearing(outcome), Event::Journalled(_)) => self.end(outcome),
             // An event that nothing waits for.
             (doing, _) => {
@@ -184,6 +193,14 @@ impl Machine {
     fn end(&mut self, outcome: Outcome) -> Vec<Command> {
         self.doing = Doing::Done(outcome);
         Vec::new()
+    }
+
+    /// Ends, with the journal gone unless there is something left to go on with.
+    fn close(&mut self, outcome: Outcome) -> Vec<Command> {
+        match outcome.leaves_journal() {
+            true => self.end(outcome),
+            false => self.clear(outcome),
+        }
     }
 
     /// Ends with nothing left to go on with.

@@ -28,6 +28,9 @@ pub struct Entry {
     pub phase: Phase,
     /// What was about to be done, for people: what comes next is told by the GPU.
     pub next: Need,
+    /// Persistence mode was on before, and is off, or about to be, for a reset: it is to be on in the end.
+    #[serde(default)]
+    pub restore_persistence: bool,
 }
 
 /// The direction.

@@ -44,6 +44,8 @@ pub enum Need {
     Step(Step),
     /// A reset, for the driver has put the change of mode off until then.
     Reset,
+    /// Persistence mode off, for it keeps the GPU open and a reset from being made; or on again, as it was before.
+    Persistence(bool),
 }
 
 impl Layout {

@@ -143,6 +143,18 @@ pub enum Holder {
     },
     /// A Pod that was given the device, though no process of it is seen.
     Pod(PodName),
+    /// A module of the kernel, which keeps a GPU from being reset.
+    Module {
+        /// Its name.
+        name: String,
+        /// What it does with the GPU and how it lets go of it, for people.
+        why: String,
+    },
+    /// Anyone may: it cannot be known.
+    Unknown {
+        /// Why not, for people.
+        why: String,
+    },
 }
 
 impl Holder {
@@ -151,6 +163,7 @@ impl Holder {
         match self {
             Self::Process { pod, .. } => pod.as_ref(),
             Self::Pod(pod) => Some(pod),
+            Self::Module { .. } | Self::Unknown { .. } => None,
         }
     }
 }
@@ -159,6 +172,8 @@ impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pod(pod) => write!(f, "Pod {pod}"),
+            Self::Module { name, why } => write!(f, "kernel module {name} ({why})"),
+            Self::Unknown { why } => write!(f, "someone who cannot be told ({why})"),
             Self::Process { pid, program, pod } => {
                 write!(f, "process {pid}")?;
                 program.iter().try_for_each(|program| write!(f, " ({program})"))?;

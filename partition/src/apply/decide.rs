@@ -9,7 +9,7 @@ use crate::observed::{GpuDivision, Holder};
 use crate::refusal::listed;
 use crate::step::{InstanceAt, Step};
 
-use super::{Change, Command, Doing, Failure, Machine, Outcome};
+use super::{Change, Command, Doing, Failure, Machine, Outcome, Seen};
 
 impl Machine {
     fn target(&self) -> &Layout {
@@ -20,18 +20,19 @@ impl Machine {
     }
 
     /// The GPU was read.
-    pub(super) fn decide(&mut self, division: &GpuDivision, now: Instant) -> Vec<Command> {
+    pub(super) fn decide(&mut self, seen: &Seen, now: Instant) -> Vec<Command> {
         self.unread = 0;
+        let division = &seen.division;
         let as_planned = !self.planned || Layout::of(division).is_same(&self.former);
         self.planned = false;
         if !as_planned || Layout::is_foreign(division, &self.former, &self.wanted) {
-            return self.clear(Outcome::Overtaken);
+            return self.leave(Outcome::Overtaken, seen);
         }
-        let next = self.target().next(division);
+        let next = self.next(seen);
         match self.last.take() {
             Some((need, failure)) if next == Some(need) => {
                 let failure = failure.unwrap_or_else(Failure::without_effect);
-                return self.failed(need, failure, division, now);
+                return self.failed(need, failure, seen, now);
             }
             Some(_) => self.failures = 0,
             None => {}
@@ -41,8 +42,23 @@ impl Machine {
                 let outcome = self.reached();
                 self.clear(outcome)
             }
-            Some(need) => self.go_on(need, division, now),
+            Some(need) => self.go_on(need, seen, now),
         }
+    }
+
+    /// What has to be done next; absent: all is as it is to be.
+    fn next(&self, seen: &Seen) -> Option<Need> {
+        match self.target().next(&seen.division) {
+            Some(Need::Reset) if self.policy.reset && seen.persistence == Some(true) => {
+                Some(Need::Persistence(false))
+            }
+            None if self.owes(seen) => Some(Need::Persistence(true)),
+            next => next,
+        }
+    }
+
+    fn owes(&self, seen: &Seen) -> bool {
+        self.owes_persistence && seen.persistence == Some(false)
     }
 
     fn reached(&mut self) -> Outcome {
@@ -52,22 +68,24 @@ impl Machine {
         }
     }
 
-    fn go_on(&mut self, need: Need, division: &GpuDivision, now: Instant) -> Vec<Command> {
+    fn go_on(&mut self, need: Need, seen: &Seen, now: Instant) -> Vec<Command> {
         if need == Need::Reset && !self.policy.reset {
-            return self.put_off(Failure::reset_not_permitted(), division, now);
+            return self.put_off(need, Failure::reset_not_permitted(), seen, now);
         }
-        let change = Change::of(need, division);
-        let holders = in_use(self.target(), division);
+        let change = Change::of(need, &seen.division);
+        let holders = in_use(self.target(), &seen.division);
         if !holders.is_empty() {
-            return self.failed(need, Failure::in_use(&listed(holders.iter())), division, now);
+            return self.failed(need, Failure::in_use(&listed(holders.iter())), seen, now);
         }
-        let destructive = match need {
+        let is_written_first = match need {
             Need::Step(step) => step.is_destructive(),
             Need::Reset => true,
+            Need::Persistence(on) => !on,
         };
-        if self.written == Some(self.phase) && !destructive {
+        if self.written == Some(self.phase) && !is_written_first {
             return self.change(change);
         }
+        self.owes_persistence |= need == Need::Persistence(false);
         self.doing = Doing::Journalling(change);
         vec![Command::Journal(Journal::V1(Entry {
             gpu: self.gpu.clone(),
@@ -75,36 +93,39 @@ impl Machine {
             wanted: self.wanted.clone(),
             phase: self.phase,
             next: need,
+            restore_persistence: self.owes_persistence,
         }))]
     }
 
     /// What was to be done next was not: it is tried again, or given up.
-    fn failed(&mut self, need: Need, failure: Failure, division: &GpuDivision, now: Instant) -> Vec<Command> {
+    fn failed(&mut self, need: Need, failure: Failure, seen: &Seen, now: Instant) -> Vec<Command> {
         self.failures += 1;
         if self.failures < self.policy.attempts {
             self.doing = Doing::Resting(now + self.policy.pause);
             return Vec::new();
         }
         match (self.phase, need) {
-            (_, Need::Reset) => self.put_off(failure, division, now),
-            (Phase::Forward, _) => {
+            (_, Need::Reset | Need::Persistence(false)) => self.put_off(need, failure, seen, now),
+            // The layout is as it is to be, and going back would not help.
+            (_, Need::Persistence(true)) => self.stuck(need, failure, seen),
+            (Phase::Forward, Need::Step(_)) => {
                 self.turn_back(need, failure);
-                self.decide(division, now)
+                self.decide(seen, now)
             }
-            (Phase::Back, _) => self.stuck(need, failure, division),
+            (Phase::Back, Need::Step(_)) => self.stuck(need, failure, seen),
         }
     }
 
     /// The change of mode waits for a reset that is not to be had.
-    fn put_off(&mut self, failure: Failure, division: &GpuDivision, now: Instant) -> Vec<Command> {
+    fn put_off(&mut self, need: Need, failure: Failure, seen: &Seen, now: Instant) -> Vec<Command> {
         match self.phase {
             // The journal stays: after the reboot it goes on.
-            _ if self.policy.reboot => self.end(Outcome::RebootRequired { failure }),
+            _ if self.policy.reboot => self.leave(Outcome::RebootRequired { failure }, seen),
             Phase::Forward => {
-                self.turn_back(Need::Reset, failure);
-                self.decide(division, now)
+                self.turn_back(need, failure);
+                self.decide(seen, now)
             }
-            Phase::Back => self.stuck(Need::Reset, failure, division),
+            Phase::Back => self.stuck(need, failure, seen),
         }
     }
 
@@ -115,10 +136,21 @@ impl Machine {
         self.cause = Some((need, failure));
     }
 
-    fn stuck(&mut self, need: Need, failure: Failure, division: &GpuDivision) -> Vec<Command> {
-        let missing = self.former.missing(division);
+    fn stuck(&mut self, need: Need, failure: Failure, seen: &Seen) -> Vec<Command> {
+        let missing = self.target().missing(&seen.division);
         let cause = self.cause.take();
-        self.end(Outcome::Stuck { cause, need, failure, missing })
+        let outcome = Outcome::Stuck { cause, need, failure, missing };
+        // Turning persistence mode on was what failed.
+        if need == Need::Persistence(true) { self.end(outcome) } else { self.leave(outcome, seen) }
+    }
+
+    /// Ends; not with persistence mode off that was on before.
+    fn leave(&mut self, outcome: Outcome, seen: &Seen) -> Vec<Command> {
+        if !self.owes(seen) {
+            return self.close(outcome);
+        }
+        self.doing = Doing::Restoring(outcome);
+        vec![Command::Change(Change::of(Need::Persistence(true), &seen.division))]
     }
 
     /// The GPU could not be read.

@@ -14,7 +14,7 @@ use crate::step::{InstanceAt, Step};
 /// is a failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
-    /// Reads the GPU fresh from the driver, and who uses it: answered by [`Event::Read`].
+    /// Reads the GPU fresh from the driver, who uses it, and its persistence mode: answered by [`Event::Read`].
     Read,
     /// Writes the journal so that it survives a power loss, in place of the one before: answered by [`Event::Journalled`].
     Journal(Journal),
@@ -57,13 +57,22 @@ impl Change {
     }
 }
 
+/// A GPU, read fresh.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// How it is divided, and who uses it.
+    pub division: GpuDivision,
+    /// Whether persistence mode is on; absent where the GPU has none.
+    pub persistence: Option<bool>,
+}
+
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// It begins, or the time that was asked for has come.
     Woken,
     /// The GPU as it is now, or why it cannot be read.
-    Read(Result<GpuDivision, Failure>),
+    Read(Result<Seen, Failure>),
     /// The journal is as it was to be, or why not.
     Journalled(Result<(), Failure>),
     /// The change was made, as the driver says, or why not.
@@ -122,15 +131,15 @@ pub enum Outcome {
         /// Why a reset will not do.
         failure: Failure,
     },
-    /// Neither the wanted layout could be made nor the former be put back. The journal stays, and the next start tries again.
+    /// Neither the wanted layout could be made nor the former be put back; or one of them is there, and persistence mode could not be turned on again. The journal stays, and the next start tries again.
     Stuck {
         /// Why it went back.
         cause: Option<(Need, Failure)>,
-        /// What could not be done on the way back.
+        /// What could not be done in the end.
         need: Need,
         /// Why.
         failure: Failure,
-        /// GPU instances of the former layout that are not there, or not whole.
+        /// GPU instances of the layout that was being made, mostly the former one, that are not there, or not whole.
         missing: Vec<InstanceAt>,
     },
     /// The GPU does not answer. A journal that was written stays.
@@ -143,6 +152,15 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// Whether there is something left to go on with, so that the journal stays. Of [`Outcome::Unreadable`] one stays that
+    /// was there.
+    pub fn leaves_journal(&self) -> bool {
+        match self {
+            Self::Reached | Self::RolledBack { .. } | Self::Overtaken => false,
+            Self::RebootRequired { .. } | Self::Stuck { .. } | Self::Unreadable { .. } => true,
+        }
+    }
+
     /// The stable word for this outcome.
     pub fn reason(&self) -> &'static str {
         match self {

@@ -5,5 +5,6 @@ mod faults;
 mod journal;
 mod mode;
 mod others;
+mod persistence;
 mod sampled;
 mod world;

@@ -9,7 +9,7 @@ use gpulet_inventory::mig::MigMode;
 use super::super::layouts::Layouts;
 use super::super::model::carry_out_one;
 use super::super::tables::{a30, divided, wanted};
-use crate::apply::{Change, Command, Event, Failure, Machine, Outcome, Policy};
+use crate::apply::{Change, Command, Event, Failure, Machine, Outcome, Policy, Seen};
 use crate::desired::Wanted;
 use crate::journal::Journal;
 use crate::layout::{Layout, Need};
@@ -50,6 +50,8 @@ pub(super) struct World {
     pub(super) puts_off: bool,
     /// Resets are refused.
     pub(super) no_reset: bool,
+    /// Persistence mode; while it is on, resets are refused.
+    pub(super) persistence: Option<bool>,
     /// What was asked for.
     pub(super) commands: usize,
     pub(super) changes: Vec<Need>,
@@ -77,6 +79,7 @@ impl World {
             silent_from: None,
             puts_off: false,
             no_reset: false,
+            persistence: None,
             commands: 0,
             changes: Vec::new(),
             writes: 0,
@@ -136,7 +139,7 @@ impl World {
         if self.silent_from.is_some_and(|from| self.reads > from) {
             return Event::Read(Err(failure("TimedOut")));
         }
-        Event::Read(Ok(self.division.clone()))
+        Event::Read(Ok(Seen { division: self.division.clone(), persistence: self.persistence }))
     }
 
     fn write(&mut self, journal: Option<String>) -> Event {
@@ -169,7 +172,11 @@ impl World {
 
     fn really_change(&mut self, change: Change) -> Result<(), Failure> {
         match change.need {
-            Need::Reset if self.no_reset => Err(failure("ResetFailed")),
+            Need::Reset if self.no_reset || self.persistence == Some(true) => Err(failure("ResetFailed")),
+            Need::Persistence(on) => {
+                self.persistence = Some(on);
+                Ok(())
+            }
             Need::Reset => {
                 self.reset();
                 Ok(())
