@@ -20,8 +20,39 @@ pub struct Pod {
     pub qos: QosClass,
     /// It is being deleted (`metadata.deletionTimestamp` is set).
     pub deleting: bool,
+    /// What makes it anew, or keeps it where it is.
+    pub keeper: Keeper,
+    /// Labels `nvidia.com/gpu.deploy.…` of a node that its node selector asks for: without them it has to go.
+    pub deployed_by: Vec<String>,
+    /// What it does with the node's GPUs, where its labels tell.
+    pub role: Option<Role>,
     /// Its containers, init containers included, with the ids that the runtime gave them.
     pub containers: Vec<PodContainer>,
+}
+
+/// What makes a Pod anew, or keeps it where it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Keeper {
+    /// A file on the node: the kubelet runs it, whatever the API says (annotation `kubernetes.io/config.mirror`).
+    File,
+    /// A DaemonSet, which makes it anew on the same node.
+    DaemonSet,
+    /// Another controller, or nobody.
+    #[default]
+    Other,
+}
+
+/// What a Pod does with the GPUs of its node, by the labels that its maker ships it with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Role {
+    /// NVIDIA's device plugin.
+    DevicePlugin,
+    /// NVIDIA's mig-manager (`app=nvidia-mig-manager`).
+    MigManager,
+    /// The kubelet plugin of NVIDIA's DRA driver with the feature gate `DynamicMIG`.
+    DynamicMig,
+    /// HAMi's device plugin, which divides GPUs itself where the node is in its mode `mig`.
+    Hami,
 }
 
 /// One container of a Pod.

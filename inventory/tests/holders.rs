@@ -13,7 +13,7 @@ use gpulet_inventory::holders::{
 use gpulet_inventory::kubelet::{
     ClaimedDevice, ContainerAllocation, KubeletDevice, NodeAllocation, PodAllocation,
 };
-use gpulet_inventory::pod::{Pod, PodContainer, PodPhase, QosClass};
+use gpulet_inventory::pod::{Keeper, Pod, PodContainer, PodPhase, QosClass};
 use gpulet_inventory::reading::Reading;
 use gpulet_inventory::snapshot::NodeGpus;
 use node::{gpu, instance, mig_uuid, node, process, uuid};
@@ -30,6 +30,9 @@ fn pod(name: &str, uid: &str, container: &str) -> Pod {
         name: name.to_owned(),
         uid: uid.to_owned(),
         config_hash: None,
+        keeper: Keeper::Other,
+        deployed_by: Vec::new(),
+        role: None,
         phase: PodPhase::Running,
         qos: QosClass::Guaranteed,
         deleting: false,

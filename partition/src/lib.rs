@@ -25,6 +25,7 @@ pub mod journal;
 pub mod layout;
 pub mod observed;
 pub mod plan;
+pub mod protocol;
 pub mod refusal;
 mod search;
 pub mod step;

@@ -9,7 +9,7 @@ use gpulet_inventory::kubelet::{
 };
 use gpulet_inventory::numa::NumaNodeId;
 use gpulet_inventory::pci::PciAddress;
-use gpulet_inventory::pod::{Pod, PodPhase, QosClass};
+use gpulet_inventory::pod::{Keeper, Pod, PodPhase, QosClass};
 use gpulet_inventory::topology::Topology;
 use gpulet_topology::nrt::object::{Body, NODE_ZONE, Zone};
 use gpulet_topology::nrt::{Account, Built, DeviceName, Hardware, Inputs, NoteReason, build, hazards};
@@ -191,6 +191,9 @@ pub fn api_pod(namespace: &str, name: &str, phase: PodPhase) -> Pod {
         name: name.to_owned(),
         uid: format!("{namespace}-{name}"),
         config_hash: None,
+        keeper: Keeper::Other,
+        deployed_by: Vec::new(),
+        role: None,
         phase,
         qos: QosClass::Guaranteed,
         deleting: false,
