@@ -4,6 +4,7 @@
 //! - [`config`], [`logging`]: settings and messages
 //! - [`daemon`]: starts the loops of [`loops`] under [`supervise`] and hears signals
 //! - [`node`], [`discovery`], [`profile`], [`record`]: the node seen once, its topology, what it should look like
+//! - [`partition`]: looks at how the GPUs are divided, and changes it
 //! - [`nrt`], [`kubelet`]: the NodeResourceTopology object, and whom to ask for it
 //! - [`reload`]: takes up the configuration again
 //! - [`control`]: how other commands ask the running daemon
@@ -25,6 +26,8 @@ mod loops;
 mod node;
 mod notify;
 mod nrt;
+#[allow(dead_code, unused_imports, reason = "the commands that use it are on their way")]
+mod partition;
 mod profile;
 mod record;
 mod reload;

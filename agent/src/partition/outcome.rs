@@ -1,0 +1,158 @@
+//! How a change of the node ended.
+
+use std::fmt;
+
+use gpulet_inventory::gpu::GpuUuid;
+use gpulet_partition::apply::{Failure, Outcome};
+use gpulet_partition::refusal::Refusal;
+use serde::Serialize;
+
+/// How a change of the node ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct NodeOutcome {
+    /// Each GPU of the plan, in its order; then those that could not be looked at.
+    pub(crate) gpus: Vec<GpuOutcome>,
+}
+
+/// How a change of one GPU ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct GpuOutcome {
+    /// Which; absent where it does not even tell its UUID.
+    pub(crate) gpu: Option<GpuUuid>,
+    /// How.
+    pub(crate) end: End,
+}
+
+/// How a change of one GPU ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum End {
+    /// Nothing is asked for: it was left as it is.
+    LeftAlone,
+    /// It was as wanted: no call was made that changes it.
+    AsWanted,
+    /// It was not begun, for this reason.
+    Refused(Refusal),
+    /// It could not be looked at, or not be begun.
+    NotBegun(Failure),
+    /// It was begun, and ended so.
+    Ended(Outcome),
+}
+
+/// What a crash had cut off, and how it ended now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Recovered {
+    /// Which GPU.
+    pub(crate) gpu: GpuUuid,
+    /// How.
+    pub(crate) end: End,
+}
+
+impl NodeOutcome {
+    /// Whether every GPU of which something is wanted is as wanted, read again from the driver.
+    pub(crate) fn is_success(&self) -> bool {
+        self.gpus.iter().all(|gpu| gpu.end.is_success())
+    }
+
+    /// The one that counts for the node: the worst.
+    pub(crate) fn worst(&self) -> Option<&GpuOutcome> {
+        self.gpus.iter().filter(|gpu| !gpu.end.is_success()).max_by_key(|gpu| gpu.end.severity())
+    }
+}
+
+impl End {
+    /// Whether the GPU is as wanted.
+    pub(crate) fn is_success(&self) -> bool {
+        matches!(self, Self::LeftAlone | Self::AsWanted | Self::Ended(Outcome::Reached))
+    }
+
+    /// Whether it can be done once someone stops using something.
+    pub(crate) fn is_blocked(&self) -> bool {
+        match self {
+            Self::Refused(refusal) => refusal.is_blocked(),
+            Self::Ended(Outcome::RolledBack { cause: Some((_, failure)) }) | Self::NotBegun(failure) => {
+                failure.reason == "InUse"
+            }
+            Self::LeftAlone | Self::AsWanted | Self::Ended(_) => false,
+        }
+    }
+
+    /// Whether it can never be done on this hardware.
+    pub(crate) fn is_infeasible(&self) -> bool {
+        matches!(self, Self::Refused(refusal) if !refusal.is_blocked())
+    }
+
+    /// The stable word.
+    pub(crate) fn reason(&self) -> &str {
+        match self {
+            Self::LeftAlone => "LeftAlone",
+            Self::AsWanted => "AsWanted",
+            Self::Refused(refusal) => refusal.reason(),
+            Self::NotBegun(failure) => &failure.reason,
+            Self::Ended(outcome) => outcome.reason(),
+        }
+    }
+
+    /// How much it matters where several GPUs ended differently.
+    fn severity(&self) -> u8 {
+        match self {
+            Self::LeftAlone | Self::AsWanted | Self::Ended(Outcome::Reached) => 0,
+            Self::Refused(refusal) if refusal.is_blocked() => 1,
+            Self::Refused(_) => 2,
+            Self::Ended(Outcome::RolledBack { .. } | Outcome::Overtaken) => 3,
+            Self::NotBegun(_) => 4,
+            Self::Ended(Outcome::RebootRequired { .. }) => 5,
+            Self::Ended(Outcome::Unreadable { .. }) => 6,
+            Self::Ended(Outcome::Stuck { .. }) => 7,
+        }
+    }
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LeftAlone => f.write_str("left as it is: nothing is asked of it"),
+            Self::AsWanted => f.write_str("as wanted already; nothing was changed"),
+            Self::Refused(refusal) => write!(f, "{refusal}"),
+            Self::NotBegun(failure) => write!(f, "{failure}"),
+            Self::Ended(outcome) => write!(f, "{}", Told(outcome)),
+        }
+    }
+}
+
+struct Told<'a>(&'a Outcome);
+
+impl fmt::Display for Told<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Outcome::Reached => f.write_str("changed; read again, it is as wanted"),
+            Outcome::RolledBack { cause: None } => {
+                f.write_str("rolled back; read again, it is as it was before")
+            }
+            Outcome::RolledBack { cause: Some((_, failure)) } => {
+                write!(f, "rolled back; read again, it is as it was before: {failure}")
+            }
+            Outcome::Overtaken => {
+                f.write_str("someone else changes this GPU; it was left as it is and has to be planned anew")
+            }
+            Outcome::RebootRequired { failure } => write!(f, "waits for a reboot: {failure}"),
+            Outcome::Stuck { cause, failure, .. } => {
+                write!(
+                    f,
+                    "neither changed nor put back: {failure}; the journal stays, and the next start tries again"
+                )?;
+                match cause {
+                    Some((_, cause)) => write!(f, "; it went back because {cause}"),
+                    None => Ok(()),
+                }
+            }
+            Outcome::Unreadable { failure, changed: false } => {
+                write!(f, "cannot be read, and nothing was changed: {failure}")
+            }
+            Outcome::Unreadable { failure, changed: true } => write!(
+                f,
+                "cannot be read, and may have been changed: {failure}; the journal stays, and the next start goes on from it"
+            ),
+        }
+    }
+}
