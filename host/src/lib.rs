@@ -9,13 +9,17 @@
 //! - [`owner`]: what the processes on the GPUs belong to
 //! - [`bundle`], [`recorded`]: what was read, packed to be read again elsewhere
 //! - [`process`]: this process itself
+//! - [`partition`]: what dividing GPUs needs of the host
+//! - [`program`]: programs of the host
 
 pub mod bundle;
 mod disk;
 pub mod hardware;
 pub mod kubelet;
 pub mod owner;
+pub mod partition;
 pub mod process;
+pub mod program;
 mod reader;
 pub mod recorded;
 pub mod root;

@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -135,6 +136,27 @@ impl Root {
         let root = self.unrecorded();
         let real = Reader::new(&root).resolve("", path)?;
         Ok(self.path().join(real))
+    }
+
+    /// Where the directory `path` lies, as [`Self::real`]; what is missing of it is made.
+    ///
+    /// # Errors
+    /// When it cannot be made, or the way to it may not be gone.
+    pub fn made_directory(&self, path: &Path) -> io::Result<PathBuf> {
+        let mut there = PathBuf::from("/");
+        let mut real = self.real(&there)?;
+        for part in path {
+            there.push(part);
+            real = match self.real(&there) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    let made = real.join(part);
+                    fs::create_dir(&made)?;
+                    made
+                }
+                found => found?,
+            };
+        }
+        Ok(real)
     }
 }
 

@@ -12,6 +12,7 @@
 //! - [`step`]: what is done, in words that outlive the driver's numbers
 //! - [`refusal`]: why there is no way
 //! - [`apply`]: carries a plan out, and puts the former layout back where that fails
+//! - [`reboot`]: whether the node is rebooted for it
 //! - [`layout`], [`journal`]: what is put back, and what is written down so that a crash cannot prevent it
 //!
 //! A plan keeps every instance that it can, and those in use always; it destroys and creates as few as possible; among
@@ -26,6 +27,7 @@ pub mod layout;
 pub mod observed;
 pub mod plan;
 pub mod protocol;
+pub mod reboot;
 pub mod refusal;
 mod search;
 pub mod step;

@@ -95,7 +95,7 @@ impl ObjectFile {
     fn write(&self, body: &Body) -> Result<(), Refusal> {
         let write = || {
             let text = nrt::yaml(&self.name, body).map_err(io::Error::other)?;
-            let place = self.place(&self.made_directory()?)?;
+            let place = self.place(&self.root.made_directory(self.parent())?)?;
             if self.text(&place).is_some_and(|there| there == text) {
                 return Ok(());
             }
@@ -106,25 +106,11 @@ impl ObjectFile {
 
     /// The directory that it is in. Links on the way are followed as on the node: none leads out of its root.
     fn directory(&self) -> io::Result<PathBuf> {
-        self.root.real(self.path.parent().unwrap_or(Path::new("/")))
+        self.root.real(self.parent())
     }
 
-    /// The same; what is missing of it is made.
-    fn made_directory(&self) -> io::Result<PathBuf> {
-        let mut there = PathBuf::from("/");
-        let mut real = self.root.real(&there)?;
-        for part in self.path.parent().into_iter().flatten() {
-            there.push(part);
-            real = match self.root.real(&there) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    let made = real.join(part);
-                    fs::create_dir(&made)?;
-                    made
-                }
-                found => found?,
-            };
-        }
-        Ok(real)
+    fn parent(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("/"))
     }
 
     /// Where it is, or is to be. A link in its place is replaced; whatever else is there is left to whoever has put it there.
