@@ -26,6 +26,9 @@ pub(super) struct DevicePlugin {
     /// Also says which devices it would rather give away
     #[arg(long)]
     prefer: bool,
+    /// Looks at the devices when it starts and at no other time, as NVIDIA's plugin does
+    #[arg(long)]
+    once: bool,
     #[command(flatten)]
     naming: NamingArgs,
 }
@@ -117,8 +120,13 @@ fn serve(
     let mut plugin =
         device_plugin::DevicePlugin::new(&arguments.kubelet_root, host_root, naming, arguments.prefer)?;
     let mut trouble = String::new();
+    let mut first = None;
     loop {
-        let registered = read().and_then(|state| Ok(plugin.step(&state)?));
+        let state = first.clone().map_or_else(&mut read, Ok);
+        if arguments.once && first.is_none() {
+            first = state.as_ref().ok().cloned();
+        }
+        let registered = state.and_then(|state| Ok(plugin.step(&state)?));
         match registered {
             Ok(resources) => {
                 trouble.clear();
