@@ -5,6 +5,7 @@
 
 mod admissions;
 mod daemonset;
+mod partition;
 mod pods;
 mod published;
 mod restarts;
@@ -46,6 +47,9 @@ fn what_is_published_of_a_real_node_is_what_its_kubelet_does() {
     step("gpulet runs from its manifest");
     node.run("systemctl stop gpulet");
     daemonset::a_daemonset_publishes(&plane, &node);
+
+    step("a label divides a GPU");
+    partition::a_label_divides_one_gpu(&plane, &node);
 }
 
 fn step(what: &str) {
