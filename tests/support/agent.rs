@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
@@ -109,9 +110,11 @@ impl Agent {
             .collect()
     }
 
-    /// How many threads it has.
-    pub fn threads(&self) -> usize {
-        std::fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap().count()
+    /// How many threads of its have to do with GPUs. Those of its runtime come and go.
+    pub fn gpu_threads(&self) -> usize {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap();
+        let name = |thread: PathBuf| std::fs::read_to_string(thread.join("comm")).unwrap_or_default();
+        threads.filter(|thread| name(thread.as_ref().unwrap().path()).starts_with("gpu-")).count()
     }
 
     /// Sends it `signal`.
