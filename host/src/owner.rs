@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use gpulet_inventory::holders::{CgroupOwner, ProcessOrigin, Processes};
 
 use crate::reader::{Directory, Reader};
+use crate::recorded::Entry;
 use crate::root::Root;
 
 /// The most that is read of one file, bytes. A line per hierarchy, each of at most a path's length.
@@ -26,6 +27,23 @@ pub fn read(root: &Root, pids: impl IntoIterator<Item = u32>) -> Processes {
         }
     }
     processes
+}
+
+/// Whether any process of the node belongs to a Pod; absent where `/proc` cannot be looked through.
+pub fn is_any_of_a_pod(root: &Root) -> Option<bool> {
+    // Whose the processes are is nobody's business but here.
+    let root = &root.unrecorded();
+    let names = root.list("proc").ok()?;
+    let mut pids = names.iter().filter(|(name, _)| name.bytes().all(|byte| byte.is_ascii_digit())).peekable();
+    // A machine without any process is one whose /proc is not mounted.
+    pids.peek()?;
+    let of_a_pod = |(name, _): &(String, Entry)| {
+        let mut bytes = Vec::new();
+        // One that is gone since is no Pod's any more.
+        root.fetch(&format!("proc/{name}/cgroup"), 0, MAX_BYTES, &mut bytes).is_ok()
+            && matches!(CgroupOwner::of(&String::from_utf8_lossy(&bytes)), Some(CgroupOwner::Pods(_)))
+    };
+    Some(pids.any(of_a_pod))
 }
 
 /// The id may go to another process at any moment: it is the same one if it started at the same time before and after.
@@ -88,6 +106,25 @@ mod tests {
         let processes = read(&Root::new(directory.path()), [10, 10, 11, 12, 13, 14, 15]);
         assert_eq!(processes.known.keys().collect::<Vec<_>>(), [&10]);
         assert_eq!((processes.known[&10].start_ticks, processes.vanished), (10, 5));
+    }
+
+    #[test]
+    fn whether_a_pod_runs_is_told_by_the_processes() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = Root::new(directory.path());
+        assert_eq!(is_any_of_a_pod(&root), None, "nothing is mounted");
+        let file = |pid: u32, cgroup: &str| {
+            let at = directory.path().join(format!("proc/{pid}"));
+            std::fs::create_dir_all(&at).unwrap();
+            std::fs::write(at.join("cgroup"), cgroup).unwrap();
+        };
+        std::fs::create_dir_all(directory.path().join("proc/sys")).unwrap();
+        assert_eq!(is_any_of_a_pod(&root), None);
+        file(1, "0::/init.scope\n");
+        file(2, "0::/system.slice/kubelet.service\n");
+        assert_eq!(is_any_of_a_pod(&root), Some(false));
+        file(3, "0::/kubepods.slice/kubepods-pod7d1c0b1e_0000_1111_2222_333344445555.slice/cri-x.scope\n");
+        assert_eq!(is_any_of_a_pod(&root), Some(true));
     }
 
     proptest! {
