@@ -18,8 +18,11 @@ pub(crate) const FUNCTION_NOT_FOUND: u32 = 13;
 pub(crate) const GPU_IS_LOST: u32 = 15;
 pub(crate) const RESET_REQUIRED: u32 = 16;
 pub(crate) const LIB_RM_VERSION_MISMATCH: u32 = 18;
+pub(crate) const IN_USE: u32 = 19;
+pub(crate) const INSUFFICIENT_RESOURCES: u32 = 23;
 pub(crate) const ARGUMENT_VERSION_MISMATCH: u32 = 25;
 pub(crate) const DEPRECATED: u32 = 26;
+pub(crate) const INVALID_STATE: u32 = 29;
 
 /// Whether the same question will get the same answer until something changes: the GPU, its mode or this driver
 /// does not have the value.

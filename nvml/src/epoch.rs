@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -29,6 +30,8 @@ pub(crate) struct Epoch {
     library: Arc<Library>,
     events: EventThread,
     kernel: Kernel,
+    /// Whether a GPU was changed so that handles and numbers may be others now.
+    outdated: Arc<AtomicBool>,
     /// How many GPUs the driver has now, once it has said.
     counting: Option<oneshot::Receiver<u32>>,
 }
@@ -63,13 +66,16 @@ impl Epoch {
         now: Instant,
     ) -> io::Result<Self> {
         let version: Arc<str> = opened.driver_version.as_str().into();
+        let outdated = Arc::new(AtomicBool::new(false));
+        let worker = |index| Worker::start(&opened.library, stats, index, &version, &outdated);
         let members = (0..opened.gpus)
-            .map(|index| Ok(Member::new(Worker::start(&opened.library, stats, index, &version)?, now)))
+            .map(|index| Ok(Member::new(worker(index)?, now)))
             .collect::<io::Result<Vec<Member>>>()?;
         Ok(Self {
             members,
             events: EventThread::start(&opened.library, stats, sinks, options.deadline)?,
             kernel: opened.kernel,
+            outdated,
             counting: None,
             info: DriverInfo {
                 driver_version: opened.driver_version,
@@ -97,6 +103,21 @@ impl Epoch {
         }
         let listening = self.events.listen(gpus);
         let _ = tokio::time::timeout_at(tokio::time::Instant::from_std(end), listening).await;
+    }
+
+    /// The GPU of that identity.
+    pub(crate) fn member(&self, gpu: &GpuUuid) -> Option<&Member> {
+        self.members.iter().find(|member| member.uuid() == Some(gpu))
+    }
+
+    /// Whether handles and numbers may be others now than when it was opened.
+    pub(crate) fn is_outdated(&self) -> bool {
+        self.outdated.load(Ordering::Acquire)
+    }
+
+    /// Whether a GPU is being changed or read for that, and each call returns in time.
+    pub(crate) fn is_being_changed(&self) -> bool {
+        self.members.iter().any(|member| member.worker.in_task() && member.worker.overdue_task().is_none())
     }
 
     /// Why the driver must be opened anew, as far as the kernel tells.

@@ -9,7 +9,8 @@
 //!                    └── events               a thread that waits for XIDs and changes of MIG
 //!                                       all of them ── raw/*: the C interface, and all `unsafe`
 //! ```
-//! - [`Driver`] is the node's driver: opened, sampled, let go of, opened again
+//! - [`Driver`] is the node's driver: opened, sampled, let go of, opened again; and its GPUs read whole and changed
+//! - [`Change`], [`ChangeError`]: what is changed about a GPU, and why it was not
 //! - [`Options`]: which library, how long a call may take
 //! - [`event`]: what the driver tells by itself
 //! - [`leave()`]: ends the process though the driver hangs
@@ -22,6 +23,7 @@
 #![warn(missing_docs)]
 
 mod capability;
+mod change;
 mod code;
 mod constants;
 mod driver;
@@ -48,6 +50,7 @@ mod stats;
 mod tracker;
 mod worker;
 
+pub use change::{Change, ChangeError, Changed, Doing, PutOff};
 pub use driver::{Classes, Driver};
 pub use options::Options;
 pub use quiesce::{QuiesceError, StuckCall};

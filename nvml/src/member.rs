@@ -114,14 +114,18 @@ impl Member {
         }
     }
 
-    /// It as a peer of others, unless a call to it hangs: they would hang as well.
+    /// It as a peer of others, unless it is being changed or a call to it hangs: they would hang as well.
     pub(crate) fn as_peer(&self, deadline: Duration) -> Option<Peer> {
-        let device = self.device.filter(|_| self.worker.overdue(deadline).is_none())?;
+        let is_free = !self.worker.in_task() && self.worker.overdue(deadline).is_none();
+        let device = self.device.filter(|_| is_free)?;
         Some(Peer { index: self.seen.index, device })
     }
 
     /// Waits for the round.
     pub(crate) async fn wait(&mut self, deadline: Duration, end: Instant) {
+        if let Some(running) = self.worker.overdue_task() {
+            self.seen.status = Status::Stuck { call: running.call, since: running.elapsed() };
+        }
         let progress = self.worker.wait(deadline, end).await;
         self.seen.pci = self.worker.place.get().copied();
         match progress {
@@ -150,6 +154,11 @@ impl Member {
             Ok(sample) => Status::Up(sample),
             Err(answer) => Status::Refused(answer),
         };
+    }
+
+    /// Whether its first round is going on, and each call returns in time.
+    pub(crate) fn is_unknown(&self, deadline: Duration) -> bool {
+        self.seen.gpu.is_none() && self.worker.is_busy() && self.worker.overdue(deadline).is_none()
     }
 
     /// Its identity, once known.

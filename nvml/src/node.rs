@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gpulet_inventory::gpu::GpuUuid;
 use gpulet_inventory::locality::DriverLocality;
 use gpulet_inventory::snapshot::{Driver, DriverDown, DriverInfo, GpuState, NodeGpus, UnlistedGpu};
 use tokio::sync::oneshot;
@@ -21,10 +22,9 @@ use crate::opening::Opening;
 use crate::read::locality::Peer;
 use crate::session::{Command, Event, Session};
 use crate::stats::Stats;
+use crate::worker::task::{Limits, Task};
+use crate::worker::{BETWEEN, Thread};
 use crate::{Classes, Options, StuckCall, listing};
-
-/// What a thread is in that is in no call just now.
-const BETWEEN: &str = "between two calls";
 
 /// The driver's life and the last that is known of its GPUs.
 #[derive(Debug)]
@@ -42,6 +42,17 @@ pub(crate) struct Node {
     down: DriverDown,
     gpus: Vec<GpuState>,
     unlisted: Vec<UnlistedGpu>,
+}
+
+/// Why a worker cannot be asked for something.
+#[derive(Debug)]
+pub(crate) enum NotAsked {
+    /// The driver is not open.
+    Down(DriverDown),
+    /// It has no such GPU, or that has not said which it is.
+    NoSuchGpu,
+    /// This call of an earlier task has not returned in time.
+    Busy { call: &'static str, since: Duration },
 }
 
 impl Node {
@@ -84,7 +95,10 @@ impl Node {
         let end = self.end();
         let change = self.change(classes);
         let mut command = self.session.step(Event::Tick, now);
-        if let Some(change) = change {
+        if self.is_outdated() {
+            debug!("a GPU was changed as a whole; opening the driver anew");
+            command = self.session.step(Event::Outdated, now);
+        } else if let Some(change) = change {
             command = self.session.step(Event::Gone, now);
             if command == Command::Reopen {
                 info!("{}; opening it anew", change.what());
@@ -116,10 +130,53 @@ impl Node {
 
     /// Why the driver must be opened anew though it answers. The kernel is asked with the slow values; the driver's own
     /// count was, too, and its answer is looked at as soon as it is there.
+    ///
+    /// While a GPU is being changed that is no sign of anything: the driver may take it away and give it back.
     fn change(&mut self, classes: Classes) -> Option<Change> {
-        let epoch = self.epoch.as_mut()?;
+        let epoch = self.epoch.as_mut().filter(|epoch| !epoch.is_being_changed())?;
         let told = if classes.slow { epoch.change(&self.options.host_root) } else { None };
         told.or_else(|| epoch.counts_differently().then_some(Change::Gpus))
+    }
+
+    /// Whether the driver has to be opened anew because a GPU was changed as a whole, and can be.
+    fn is_outdated(&self) -> bool {
+        self.epoch.as_ref().is_some_and(|epoch| epoch.is_outdated() && !epoch.is_being_changed())
+    }
+
+    /// Has the worker of a GPU do something besides sampling, and opens the driver for that if need be. Absent: it has
+    /// something else to do just now, or the driver is still being opened.
+    ///
+    /// # Errors
+    /// Why it cannot be asked for now.
+    pub(crate) async fn begin<T: Send + 'static>(
+        &mut self,
+        gpu: &GpuUuid,
+        limits: Limits,
+        work: impl FnOnce(&mut Thread) -> T + Send + 'static,
+    ) -> Result<Option<Task<T>>, NotAsked> {
+        self.forget_ended();
+        let is_known = self.open().is_some_and(|epoch| epoch.member(gpu).is_some());
+        if !self.leaving && (!is_known || self.is_outdated()) {
+            // Which GPU is which is known once each has been read.
+            self.advance(Classes { fast: false, slow: false }, Instant::now()).await;
+        }
+        if let Driver::Down(down) = self.driver() {
+            return if self.opening.is_some() && !self.leaving {
+                Ok(None)
+            } else {
+                Err(NotAsked::Down(down))
+            };
+        }
+        let deadline = self.options.deadline;
+        let Some(epoch) = &mut self.epoch else { return Ok(None) };
+        let is_learning = epoch.members.iter().any(|member| member.is_unknown(deadline));
+        let Some(member) = epoch.members.iter_mut().find(|member| member.uuid() == Some(gpu)) else {
+            return if is_learning { Ok(None) } else { Err(NotAsked::NoSuchGpu) };
+        };
+        if let Some(running) = member.worker.overdue_task() {
+            return Err(NotAsked::Busy { call: running.call, since: running.elapsed() });
+        }
+        Ok((!member.worker.in_task()).then(|| member.worker.begin(limits, work)))
     }
 
     /// Where the GPUs of the last sample sit, as the driver tells it.
@@ -260,6 +317,7 @@ impl Node {
     fn is_gone(&self) -> bool {
         self.epoch
             .as_ref()
+            .filter(|epoch| !epoch.is_being_changed())
             .is_some_and(|epoch| listing::is_gone(epoch.members.iter().map(|member| &member.seen)))
     }
 

@@ -4,6 +4,7 @@
 //! support is remembered.
 
 pub(crate) mod clocks;
+pub(crate) mod division;
 pub(crate) mod fabric;
 pub(crate) mod fast;
 pub(crate) mod fields;
@@ -12,6 +13,7 @@ pub(crate) mod links;
 pub(crate) mod locality;
 pub(crate) mod memory;
 pub(crate) mod mig;
+pub(crate) mod offer;
 pub(crate) mod processes;
 pub(crate) mod slow;
 

@@ -88,12 +88,14 @@ impl Reader {
         mig_generation: u64,
         now: Instant,
     ) -> Result<Sample, Answer> {
-        if self.mig_generation != mig_generation {
+        let divided_anew = self.mig_generation != mig_generation;
+        if divided_anew {
             self.mig_generation = mig_generation;
             self.capabilities.clear();
             self.slow.forget_mig();
         }
-        let slow_due = classes.slow || self.last.is_none();
+        // How it is divided is told with the slow values, and who reads the processes wants to know their instances.
+        let slow_due = classes.slow || divided_anew || self.last.is_none();
         let asked = &mut Asked { calls, device: self.device, capabilities: &mut self.capabilities, now };
         if slow_due && identity::is_incomplete(&self.gpu) {
             self.gpu = Arc::new(identity::read(asked, self.index, &self.place)?);

@@ -3,7 +3,7 @@
 //! ```text
 //!            tick                 opened
 //!  Closed ─────────▶ Opening ─────────────▶ Open ──┐ gone (at most once per back-off,
-//!    ▲                ▲   │ failed           │     │ unless it was healthy in between)
+//!    ▲                ▲   │ failed           │     │ unless it was healthy in between), or outdated
 //!    │           tick │   ▼                  │     │
 //!    │              Waiting{until}           │     │
 //!    │                ▲                      │     │
@@ -52,6 +52,8 @@ pub(crate) enum Event {
     Healthy,
     /// No GPU gives data any more, or what is loaded is not what was opened.
     Gone,
+    /// It was changed by us so that what is known of it may no longer hold.
+    Outdated,
     /// It was let go of on request.
     Quiesced,
     /// It may be taken up again.
@@ -105,6 +107,7 @@ impl Session {
             (Phase::Open { reopen_after }, Event::Gone) if now >= reopen_after => {
                 (Phase::Opening, Command::Reopen)
             }
+            (Phase::Open { .. }, Event::Outdated) => (Phase::Opening, Command::Reopen),
             // Whoever lets go of it has seen to it that no thread opens it any more.
             (_, Event::Quiesced) => (Phase::Quiesced, Command::Nothing),
             (Phase::Quiesced, Event::Resumed) => {

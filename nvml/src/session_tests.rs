@@ -1,11 +1,12 @@
 use super::*;
 
-const EVENTS: [Event; 7] = [
+const EVENTS: [Event; 8] = [
     Event::Tick,
     Event::Opened,
     Event::OpenFailed,
     Event::Healthy,
     Event::Gone,
+    Event::Outdated,
     Event::Quiesced,
     Event::Resumed,
 ];
@@ -27,12 +28,13 @@ fn every_transition() {
     let failed = Phase::Waiting { until: at(start, 11) };
     use Command::{Nothing, Open, Reopen};
     use Phase::{Closed, Opening, Quiesced};
-    // in the order of EVENTS: Tick, Opened, OpenFailed, Healthy, Gone, Quiesced, Resumed
-    let table: [(Phase, [(Phase, Command); 7]); 7] = [
+    // in the order of EVENTS: Tick, Opened, OpenFailed, Healthy, Gone, Outdated, Quiesced, Resumed
+    let table: [(Phase, [(Phase, Command); 8]); 7] = [
         (
             Closed,
             [
                 (Opening, Open),
+                (Closed, Nothing),
                 (Closed, Nothing),
                 (Closed, Nothing),
                 (Closed, Nothing),
@@ -49,6 +51,7 @@ fn every_transition() {
                 (failed, Nothing),
                 (Opening, Nothing),
                 (Opening, Nothing),
+                (Opening, Nothing),
                 (Quiesced, Nothing),
                 (Opening, Nothing),
             ],
@@ -60,6 +63,7 @@ fn every_transition() {
                 (ready, Nothing),
                 (ready, Nothing),
                 (ready, Nothing),
+                (Opening, Reopen),
                 (Opening, Reopen),
                 (Quiesced, Nothing),
                 (ready, Nothing),
@@ -73,6 +77,7 @@ fn every_transition() {
                 (held, Nothing),
                 (ready, Nothing),
                 (held, Nothing),
+                (Opening, Reopen),
                 (Quiesced, Nothing),
                 (held, Nothing),
             ],
@@ -81,6 +86,7 @@ fn every_transition() {
             due,
             [
                 (Opening, Open),
+                (due, Nothing),
                 (due, Nothing),
                 (due, Nothing),
                 (due, Nothing),
@@ -97,6 +103,7 @@ fn every_transition() {
                 (early, Nothing),
                 (early, Nothing),
                 (early, Nothing),
+                (early, Nothing),
                 (Quiesced, Nothing),
                 (early, Nothing),
             ],
@@ -104,6 +111,7 @@ fn every_transition() {
         (
             Quiesced,
             [
+                (Quiesced, Nothing),
                 (Quiesced, Nothing),
                 (Quiesced, Nothing),
                 (Quiesced, Nothing),

@@ -1,9 +1,10 @@
 //! One thread per GPU: a call that never returns costs that GPU and this thread, nothing else.
 
+pub(crate) mod task;
 mod thread;
 
 use std::io;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
@@ -14,7 +15,9 @@ use gpulet_inventory::reading::Answer;
 use gpulet_inventory::sample::Sample;
 use tokio::sync::oneshot;
 
-use self::thread::{Job, Thread};
+use self::task::{Limits, Task, Turn};
+use self::thread::Job;
+pub(crate) use self::thread::Thread;
 use crate::Classes;
 use crate::raw::calls::Calls;
 use crate::raw::handle::Device;
@@ -22,6 +25,9 @@ use crate::raw::library::Library;
 use crate::read::locality::{GpuAnswers, Peer};
 use crate::stats::Stats;
 use crate::tracker::{Running, Tracker};
+
+/// What a thread is in that is in no call just now.
+pub(crate) const BETWEEN: &str = "between two calls";
 
 /// What a round came to.
 #[derive(Debug, Clone)]
@@ -50,6 +56,8 @@ pub(crate) struct Worker {
     thread: JoinHandle<()>,
     round: Option<Pending<Report>>,
     locality: Option<Pending<GpuAnswers>>,
+    /// What it was asked for last besides, and how long a call of that may take.
+    task: Option<(Arc<Turn>, Duration)>,
 }
 
 #[derive(Debug)]
@@ -139,6 +147,7 @@ impl Worker {
         stats: &Arc<Stats>,
         index: u32,
         driver_version: &Arc<str>,
+        outdated: &Arc<AtomicBool>,
     ) -> io::Result<Self> {
         let tracker = Arc::new(Tracker::default());
         let inside = Thread {
@@ -147,17 +156,49 @@ impl Worker {
             driver_version: Arc::clone(driver_version),
             mig_generation: Arc::default(),
             place: Arc::default(),
+            outdated: Arc::clone(outdated),
             reader: None,
         };
         let (mig_generation, place) = (Arc::clone(&inside.mig_generation), Arc::clone(&inside.place));
         let (jobs, receiver) = mpsc::channel();
         let thread = Builder::new().name(format!("gpu-{index}")).spawn(move || inside.run(&receiver))?;
-        Ok(Self { index, mig_generation, place, tracker, jobs, thread, round: None, locality: None })
+        let (round, locality, task) = (None, None, None);
+        Ok(Self { index, mig_generation, place, tracker, jobs, thread, round, locality, task })
     }
 
-    /// Asks for a round, unless one is still going on.
+    /// Has the thread do something besides sampling, in its turn. There is one such task at a time: ask
+    /// [`Worker::in_task`] before.
+    pub(crate) fn begin<T: Send + 'static>(
+        &mut self,
+        limits: Limits,
+        work: impl FnOnce(&mut Thread) -> T + Send + 'static,
+    ) -> Task<T> {
+        let (sender, reply) = oneshot::channel();
+        let turn = Arc::new(Turn::default());
+        let work = Box::new(move |thread: &mut Thread| {
+            // Whoever asked may have been dropped.
+            let _ = sender.send(work(thread));
+        });
+        // A thread that died drops the work, which is noticed when it is waited for.
+        let _ = self.jobs.send(Job::Task { turn: Arc::clone(&turn), work });
+        self.task = Some((Arc::clone(&turn), limits.call));
+        Task::new(reply, turn, Arc::clone(&self.tracker), limits)
+    }
+
+    /// Whether a task is waiting for its turn or going on. It is not sampled meanwhile.
+    pub(crate) fn in_task(&self) -> bool {
+        self.task.as_ref().is_some_and(|(turn, _)| !turn.is_over())
+    }
+
+    /// The call of a task that has not returned in time.
+    pub(crate) fn overdue_task(&self) -> Option<Running> {
+        let (turn, call) = self.task.as_ref()?;
+        if turn.is_going_on() { self.tracker.overdue(*call) } else { None }
+    }
+
+    /// Asks for a round, unless one is still going on, or a task.
     pub(crate) fn ask(&mut self, classes: Classes, now: Instant) {
-        if self.round.is_some() {
+        if self.round.is_some() || self.in_task() {
             return;
         }
         let (reply, pending) = Pending::new();
@@ -202,6 +243,9 @@ impl Worker {
 
     /// The call that has not returned in time.
     pub(crate) fn overdue(&self, deadline: Duration) -> Option<Running> {
+        if self.task.as_ref().is_some_and(|(turn, _)| turn.is_going_on()) {
+            return self.overdue_task();
+        }
         let round = self.round.as_ref().and_then(|round| round.overdue(&self.tracker, deadline));
         round.or_else(|| self.locality.as_ref().and_then(|asked| asked.overdue(&self.tracker, deadline)))
     }
@@ -213,7 +257,7 @@ impl Worker {
 
     /// Whether it has something to do.
     pub(crate) fn is_busy(&self) -> bool {
-        self.round.is_some() || self.locality.is_some()
+        self.round.is_some() || self.locality.is_some() || self.in_task()
     }
 
     /// Lets the thread end after its present call. Whoever wants to know when joins it.

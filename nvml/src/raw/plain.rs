@@ -31,6 +31,7 @@ plain!(
     c_int,
     sys::nvmlBAR1Memory_t,
     sys::nvmlComputeInstanceInfo_t,
+    sys::nvmlComputeInstancePlacement_t,
     sys::nvmlComputeInstanceProfileInfo_t,
     sys::nvmlEventData_t,
     sys::nvmlFieldValue_t,

@@ -25,6 +25,9 @@ pub(crate) type ListAt<H, T> = unsafe extern "C" fn(H, u32, *mut T, *mut u32) ->
 /// Writes a bit mask into so many words, within a scope.
 pub(crate) type SetWithin<H> = unsafe extern "C" fn(H, u32, *mut c_ulong, u32) -> Return;
 
+/// Creates something of a numbered profile at a place, and writes its handle.
+pub(crate) type CreateAt<H, P, T> = unsafe extern "C" fn(H, u32, *const P, *mut T) -> Return;
+
 type Gpu = sys::nvmlDevice_t;
 
 /// A symbol and where to find it in the loaded library.
@@ -130,6 +133,22 @@ symbols! {
         nvmlGpuInstanceGetComputeInstances;
     COMPUTE_INSTANCE: Get<sys::nvmlComputeInstance_t, sys::nvmlComputeInstanceInfo_t> =
         nvmlComputeInstanceGetInfo_v2;
+    CI_PLACEMENTS: ListAt<sys::nvmlGpuInstance_t, sys::nvmlComputeInstancePlacement_t> =
+        nvmlGpuInstanceGetComputeInstancePossiblePlacements, ordinary code::INSUFFICIENT_SIZE;
+
+    SET_MIG_MODE: unsafe extern "C" fn(Gpu, u32, *mut Return) -> Return = nvmlDeviceSetMigMode;
+    CREATE_GPU_INSTANCE: CreateAt<Gpu, sys::nvmlGpuInstancePlacement_t, sys::nvmlGpuInstance_t> =
+        nvmlDeviceCreateGpuInstanceWithPlacement;
+    DESTROY_GPU_INSTANCE: unsafe extern "C" fn(sys::nvmlGpuInstance_t) -> Return = nvmlGpuInstanceDestroy;
+    CREATE_COMPUTE_INSTANCE: GetAt<sys::nvmlGpuInstance_t, sys::nvmlComputeInstance_t> =
+        nvmlGpuInstanceCreateComputeInstance;
+    CREATE_COMPUTE_INSTANCE_AT:
+        CreateAt<sys::nvmlGpuInstance_t, sys::nvmlComputeInstancePlacement_t, sys::nvmlComputeInstance_t> =
+        nvmlGpuInstanceCreateComputeInstanceWithPlacement;
+    DESTROY_COMPUTE_INSTANCE: unsafe extern "C" fn(sys::nvmlComputeInstance_t) -> Return =
+        nvmlComputeInstanceDestroy;
+    PERSISTENCE_MODE: Get<Gpu, u32> = nvmlDeviceGetPersistenceMode;
+    SET_PERSISTENCE_MODE: unsafe extern "C" fn(Gpu, u32) -> Return = nvmlDeviceSetPersistenceMode;
 
     CPU_AFFINITY_WITHIN: SetWithin<Gpu> =
         nvmlDeviceGetCpuAffinityWithinScope, ordinary code::INSUFFICIENT_SIZE;

@@ -8,10 +8,10 @@ use gpulet_inventory::mig::{
 use gpulet_inventory::reading::{Answer, Cause, Reading};
 
 use super::Asked;
+use super::offer::{Offer, kinds, offer, places};
 use super::slow::enabled;
 use crate::code;
-use crate::constants::{COMPUTE_INSTANCE_PROFILE_COUNT, GPU_INSTANCE_PROFILE_COUNT};
-use crate::raw::plain::text;
+use crate::constants::GPU_INSTANCE_PROFILE_COUNT;
 use crate::raw::{handle, symbol};
 
 /// Reads the division of one GPU, and keeps what stays while its configuration does.
@@ -62,9 +62,8 @@ impl MigReader {
         }
         let (mut profiles, mut refusal) = (Vec::new(), None);
         for number in 0..GPU_INSTANCE_PROFILE_COUNT {
-            match asked.ask(symbol::GI_PROFILE_V.name, number, |calls, device| profile(calls, device, number))
-            {
-                Reading::Supported(profile) => profiles.push(profile),
+            match asked.ask(symbol::GI_PROFILE_V.name, number, |calls, device| offer(calls, device, number)) {
+                Reading::Supported(offer) => profiles.push(profile(offer)),
                 Reading::Unsupported(answer) => refusal = refusal.or(Some(answer)),
                 Reading::Failed(answer) => return Reading::Failed(answer),
             }
@@ -134,16 +133,8 @@ impl MigReader {
         if let Some(known) = self.compute_profiles.get(&profile_id) {
             return Ok(known.clone());
         }
-        let mut ids = Vec::new();
-        for number in 0..COMPUTE_INSTANCE_PROFILE_COUNT {
-            match asked.calls.compute_profile(instance, number) {
-                Ok(info) => ids.push((info.id, info.instanceCount)),
-                Err(cause) if code::is_unsupported(cause) => {}
-                Err(cause) => return Err(Answer { call: symbol::CI_PROFILE.name, cause }),
-            }
-        }
-        ids.sort_unstable();
-        ids.dedup_by_key(|(id, _)| *id);
+        let kinds = kinds(asked.calls, instance)?;
+        let ids: Vec<(u32, u32)> = kinds.into_iter().map(|kind| (kind.id, kind.most)).collect();
         self.compute_profiles.insert(profile_id, ids.clone());
         Ok(ids)
     }
@@ -162,43 +153,15 @@ fn named<T>(call: &'static str, outcome: Result<T, Cause>) -> Result<T, Answer> 
     outcome.map_err(|cause| Answer { call, cause })
 }
 
-/// The driver describes a profile in three forms, which are three types with these fields in common.
-macro_rules! profile_from {
-    ($info:expr, $name:expr) => {
-        MigProfile {
-            id: $info.id,
-            name: $name,
-            slices: $info.sliceCount,
-            memory_bytes: $info.memorySizeMB << 20,
-            multiprocessors: $info.multiprocessorCount,
-            max_instances: $info.instanceCount,
-            placements: no_placements(),
-        }
-    };
-}
-
-/// One profile: by the newest form that the driver knows. Only the first lacks the name.
-fn profile(
-    calls: &crate::raw::calls::Calls,
-    device: handle::Device,
-    number: u32,
-) -> Result<MigProfile, Cause> {
-    let other_version = Cause::Code(code::ARGUMENT_VERSION_MISMATCH);
-    let outcome = match calls.gpu_profile_v3(device, number) {
-        Ok(info) => return Ok(profile_from!(info, name(&info.name))),
-        Err(cause) if cause == other_version => {
-            calls.gpu_profile_v2(device, number).map(|info| profile_from!(info, name(&info.name)))
-        }
-        Err(cause) => Err(cause),
-    };
-    let old = |cause: &Cause| {
-        *cause == other_version || matches!(cause, Cause::NoSymbol | Cause::Code(code::FUNCTION_NOT_FOUND))
-    };
-    match outcome {
-        Err(cause) if old(&cause) => {
-            calls.get_at(&symbol::GI_PROFILE, device, number).map(|info| profile_from!(info, None))
-        }
-        outcome => outcome,
+fn profile(offer: Offer) -> MigProfile {
+    MigProfile {
+        id: offer.id,
+        name: offer.name,
+        slices: offer.slices,
+        memory_bytes: offer.memory_bytes,
+        multiprocessors: offer.multiprocessors,
+        max_instances: offer.most,
+        placements: no_placements(),
     }
 }
 
@@ -207,29 +170,6 @@ fn no_placements() -> Reading<Vec<Placement>> {
     Reading::Failed(Answer { call: symbol::GI_PLACEMENTS.name, cause: Cause::NotOpen })
 }
 
-/// The driver writes `MIG 1g.10gb`.
-fn name(buffer: &[std::ffi::c_char]) -> Option<String> {
-    let text = text(buffer);
-    let name = text.strip_prefix("MIG ").unwrap_or(&text).trim();
-    (!name.is_empty()).then(|| name.to_owned())
-}
-
 fn placements(asked: &mut Asked<'_>, profile_id: u32) -> Reading<Vec<Placement>> {
-    asked.ask(symbol::GI_PLACEMENTS.name, profile_id, |calls, device| {
-        let raw = calls.list_at(&symbol::GI_PLACEMENTS, device, profile_id)?;
-        Ok(raw.into_iter().map(|place| Placement { start: place.start, size: place.size }).collect())
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_drivers_prefix_is_not_part_of_the_name() {
-        let buffer = |text: &str| text.bytes().map(|byte| byte as std::ffi::c_char).collect::<Vec<_>>();
-        assert_eq!(name(&buffer("MIG 1g.10gb+me")).as_deref(), Some("1g.10gb+me"));
-        assert_eq!(name(&buffer("1g.10gb")).as_deref(), Some("1g.10gb"));
-        assert_eq!(name(&[0; 96]), None);
-    }
+    asked.ask(symbol::GI_PLACEMENTS.name, profile_id, |calls, device| places(calls, device, profile_id))
 }
