@@ -29,6 +29,15 @@ pub fn read(root: &Root, pids: impl IntoIterator<Item = u32>) -> Processes {
     processes
 }
 
+/// The name of a process's program (`/proc/PID/comm`: at most 15 bytes of it); absent for one that is gone.
+pub fn program(root: &Root, pid: u32) -> Option<String> {
+    let mut bytes = Vec::new();
+    root.fetch(&format!("proc/{pid}/comm"), 0, MAX_BYTES, &mut bytes).ok()?;
+    // A program gives itself any name, control characters included.
+    let name: String = String::from_utf8_lossy(&bytes).trim_end().escape_default().take(64).collect();
+    (!name.is_empty()).then_some(name)
+}
+
 /// Whether any process of the node belongs to a Pod; absent where `/proc` cannot be looked through.
 pub fn is_any_of_a_pod(root: &Root) -> Option<bool> {
     // Whose the processes are is nobody's business but here.

@@ -3,18 +3,22 @@
 //! - `numa`, `cpus`: NUMA nodes with their memory and huge pages, CPUs with their caches
 //! - `pci`, `identity`, `link`, `acs`: GPUs, NVSwitches, NICs and the bridges above them
 //! - `nics`: network interfaces and RDMA devices
+//! - `model`: the numbers by which a model of device is told
 //! - `nvidia`: `/proc/driver/nvidia`
 
 mod acs;
 mod cpus;
 mod identity;
 mod link;
+mod model;
 mod nics;
 mod numa;
 mod nvidia;
 mod pci;
 
 use gpulet_inventory::host::Host;
+
+pub use model::{Model, PciId, model};
 
 use crate::reader::Reader;
 use crate::root::Root;

@@ -18,7 +18,7 @@ use super::link::{self, End};
 use crate::reader::{Directory, Reader};
 use crate::text::{index, list};
 
-const DEVICES: &str = "sys/bus/pci/devices";
+pub(super) const DEVICES: &str = "sys/bus/pci/devices";
 
 /// NVIDIA Corporation.
 const NVIDIA: u16 = 0x10de;
