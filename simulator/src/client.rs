@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::command::{Applied, Command, Refusal};
+use crate::driver_call::{Called, DriverCall};
 use crate::protocol::{Connection, Reply, Request, SOCKET_NAME};
-use crate::state::NodeState;
+use crate::state::{Effect, NodeState};
 
 /// How long a server may take over a reply.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -115,6 +116,23 @@ impl Client {
         }
     }
 
+    /// Has the driver change a GPU; the inner error is its `nvmlReturn_t`.
+    pub(crate) fn call(&mut self, load: u64, call: DriverCall) -> Result<Result<Called, u32>, ClientError> {
+        match self.ask(&Request::Call { pid: std::process::id(), load, call })? {
+            Reply::Called(called) => Ok(Ok(called)),
+            Reply::Code(code) => Ok(Err(code)),
+            _ => Err(self.confused()),
+        }
+    }
+
+    /// What a counting fault does to a call.
+    pub(crate) fn strike(&mut self, fault: u64) -> Result<Option<Effect>, ClientError> {
+        match self.ask(&Request::Strike { fault })? {
+            Reply::Struck(effect) => Ok(effect),
+            _ => Err(self.confused()),
+        }
+    }
+
     fn ask(&mut self, request: &Request) -> Result<Reply, ClientError> {
         let reply = self.connection.send(request).and_then(|()| self.connection.receive_reply());
         match reply.map_err(|source| ClientError::Exchange { dir: self.dir.clone(), source })? {
@@ -139,6 +157,11 @@ impl DriverUse {
         let mut client = Client::connect(dir)?;
         client.ask(&Request::OpenDriver { pid: std::process::id() })?;
         Ok(Self { client })
+    }
+
+    /// A GPU's device file was opened.
+    pub(crate) fn open_gpu(&mut self, gpu: u32) -> Result<(), ClientError> {
+        self.client.ask(&Request::OpenGpu { gpu }).map(drop)
     }
 
     /// Returns when the node knows; a node that is gone need not know.

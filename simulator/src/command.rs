@@ -29,6 +29,9 @@ pub enum Command {
         /// What the call does.
         effect: Effect,
     },
+    /// Puts a fault in force that strikes calls by their number and is then spent. It stays in the list, with its counts,
+    /// until it is cleared.
+    Strike(Strike),
     /// Takes one fault away, or all of them.
     ClearFault {
         /// The number that setting it gave.
@@ -90,6 +93,8 @@ pub enum Command {
     },
     /// A process takes a GPU or one of its instances.
     Hold(Hold),
+    /// A program opens a GPU or an instance without a context on it, as monitors do. [`Command::Release`] ends it.
+    Observe(Observe),
     /// A process lets go.
     Release {
         /// Process id.
@@ -120,6 +125,25 @@ pub enum Command {
         /// `NVML_COMPUTEMODE_*`: 0 default, 2 prohibited, 3 exclusive process; in MIG mode 0 only.
         mode: u32,
     },
+    /// Sets persistence mode, as `nvidia-smi -pm`.
+    Persistence {
+        /// GPU index.
+        gpu: u32,
+        /// Whether it is on from now on.
+        on: bool,
+    },
+    /// Loads `nvidia_drm` with mode setting, or unloads it: while it is loaded it holds every GPU.
+    Modeset {
+        /// Whether it is loaded from now on.
+        on: bool,
+    },
+    /// Resets a GPU, as `nvidia-smi --gpu-reset`: refused while anybody has it open.
+    Reset {
+        /// GPU index.
+        gpu: u32,
+    },
+    /// Starts the machine anew: processes, clients, `/run` and device files are gone, the driver is loaded afresh.
+    Reboot,
     /// Sets the temperature of the air or water that reaches the GPU.
     Ambient {
         /// One GPU, or all.
@@ -171,6 +195,59 @@ pub struct Hold {
     #[serde(default)]
     pub cgroup: Option<String>,
 }
+
+/// A program that opens a GPU without a context on it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Observe {
+    /// GPU index.
+    pub gpu: u32,
+    /// Process id.
+    pub pid: u32,
+    /// The GPU instance that it opens, and the compute instance in it.
+    pub instance: Option<(u32, Option<u32>)>,
+    /// Name.
+    pub name: String,
+    /// Its cgroup, such as `/system.slice/nvidia-dcgm.service`; `None` for a service of its program's name.
+    #[serde(default)]
+    pub cgroup: Option<String>,
+}
+
+/// A fault that strikes calls by their number, counted from when it is put in force over all processes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Strike {
+    /// One GPU; `None` for every GPU and for calls that concern none.
+    pub gpu: Option<u32>,
+    /// Symbol, such as `nvmlGpuInstanceDestroy`; `None` for every call.
+    pub symbol: Option<String>,
+    /// Whether calls only count that are to change a GPU ([`CHANGING_SYMBOLS`]).
+    pub changing: bool,
+    /// The first call that it strikes, from 1.
+    pub nth: u64,
+    /// How many calls it strikes, 1 or more.
+    pub times: u64,
+    /// Whether it strikes when the call has had its effect, as a caller sees it that is told of a failure though there was
+    /// none, or is never told. Calls that failed by themselves do not count then.
+    pub after: bool,
+    /// What the calls do.
+    pub effect: Effect,
+}
+
+/// Calls that change a GPU.
+pub const CHANGING_SYMBOLS: [&str; 8] = [
+    "nvmlDeviceSetMigMode",
+    "nvmlDeviceSetPersistenceMode",
+    "nvmlDeviceCreateGpuInstance",
+    "nvmlDeviceCreateGpuInstanceWithPlacement",
+    "nvmlGpuInstanceDestroy",
+    "nvmlGpuInstanceCreateComputeInstance",
+    "nvmlGpuInstanceCreateComputeInstanceWithPlacement",
+    "nvmlComputeInstanceDestroy",
+];
+
+/// Longest delay of a call, milliseconds.
+pub const MAX_DELAY_MS: u32 = 600_000;
 
 /// A scripted load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -391,6 +468,23 @@ pub enum Refusal {
         /// Process id.
         pid: u32,
     },
+    /// A virtual machine cannot reset the GPUs that were passed through to it.
+    #[error(
+        "GPU {gpu} was passed through to this virtual machine, which cannot reset it: start the machine anew"
+    )]
+    ResetNotPossible {
+        /// GPU index.
+        gpu: u32,
+    },
+    /// Persistence mode keeps the driver on the GPU.
+    #[error("GPU {gpu} is in persistence mode, which keeps it open: turn that off first")]
+    Persistent {
+        /// GPU index.
+        gpu: u32,
+    },
+    /// Mode setting keeps the GPU open.
+    #[error("nvidia_drm is loaded with mode setting and has every GPU open: unload it first")]
+    ModesetActive,
     /// No such fault.
     #[error("there is no fault {id} in force")]
     NoSuchFault {
@@ -431,6 +525,9 @@ impl Refusal {
             Self::ComputeMode { .. } => "ComputeMode",
             Self::AlreadyHeld { .. } => "AlreadyHeld",
             Self::NotHeld { .. } => "NotHeld",
+            Self::ResetNotPossible { .. } => "ResetNotPossible",
+            Self::Persistent { .. } => "Persistent",
+            Self::ModesetActive => "ModesetActive",
             Self::NoSuchFault { .. } => "NoSuchFault",
             Self::OutOfRange { .. } => "OutOfRange",
         }

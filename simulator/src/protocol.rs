@@ -7,7 +7,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::command::{Applied, Command, Refusal};
-use crate::state::NodeState;
+use crate::driver_call::{Called, DriverCall};
+use crate::state::{Effect, NodeState};
 
 /// Name of the socket in a simulation directory.
 pub(crate) const SOCKET_NAME: &str = "sock";
@@ -24,8 +25,27 @@ pub(crate) enum Request {
         /// The process.
         pid: u32,
     },
+    /// The library opened a GPU's device file, for as long as it has the driver open.
+    OpenGpu {
+        /// GPU index.
+        gpu: u32,
+    },
     /// The library was shut down.
     CloseDriver,
+    /// The library is to change a GPU.
+    Call {
+        /// Process that asks.
+        pid: u32,
+        /// Count of driver loads at the time of its `nvmlInit`.
+        load: u64,
+        /// What it asks for.
+        call: DriverCall,
+    },
+    /// A call that a counting fault concerns: what does it do to it?
+    Strike {
+        /// Number of the fault.
+        fault: u64,
+    },
     /// Something happens to the node.
     Command(Command),
     /// What the hardware's truth is.
@@ -42,6 +62,12 @@ pub(crate) enum Reply {
     Done,
     /// What the command came to.
     Applied(Applied),
+    /// What the driver has done.
+    Called(Called),
+    /// The driver refuses, with this `nvmlReturn_t`.
+    Code(u32),
+    /// What a fault does to the call.
+    Struck(Option<Effect>),
     /// The command was refused.
     Refused(Refusal),
     /// The state.

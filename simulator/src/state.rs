@@ -20,6 +20,10 @@ pub struct NodeState {
     pub faults: Vec<Fault>,
     /// The last events, oldest first. A client remembers the sequence number up to which it has seen them.
     pub events: Vec<Event>,
+    /// Whether it is a virtual machine to which its GPUs were passed through: it cannot reset them.
+    pub virtual_machine: bool,
+    /// Counts starts of the machine.
+    pub boots: u64,
 }
 
 /// The driver.
@@ -41,6 +45,8 @@ pub struct DriverState {
     pub fields: FieldNumbers,
     /// Whether the caller is denied as a user without access to the device files would be.
     pub no_permission: bool,
+    /// Whether `nvidia_drm` is loaded with mode setting: it then holds every GPU.
+    pub modeset: bool,
 }
 
 /// How a driver numbers its field values (`NVML_FI_*`), where drivers differ.
@@ -74,6 +80,12 @@ pub struct GpuState {
     pub nvlinks: Vec<NvLinkState>,
     /// Processes.
     pub processes: Vec<ProcessState>,
+    /// Programs that have it open without a context on it.
+    pub observers: Vec<ObserverState>,
+    /// Calls through NVML that were to change it, since the node began, those that were refused included.
+    pub changing_calls: u64,
+    /// How often it was reset, since the node began; loading the driver is no reset.
+    pub resets: u64,
     /// MIG; absent on a GPU that cannot be divided.
     pub mig: Option<MigState>,
     /// Fabric registration; absent before Hopper.
@@ -291,6 +303,21 @@ pub struct ProcessState {
     pub start_ticks: u64,
 }
 
+/// A program that has a GPU or an instance open without a context: a monitor, `nvidia-persistenced`, an X server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ObserverState {
+    /// Process id.
+    pub pid: u32,
+    /// Its program, with its arguments.
+    pub name: String,
+    /// Its cgroup, as `/proc/PID/cgroup` has it.
+    pub cgroup: String,
+    /// When it started, clock ticks (1/100 s) since boot.
+    pub start_ticks: u64,
+    /// The GPU instance that it has open, and the compute instance in it.
+    pub instance: Option<(u32, Option<u32>)>,
+}
+
 /// Kind of a context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -410,6 +437,32 @@ pub struct Fault {
     pub symbol: Option<String>,
     /// What happens.
     pub effect: Effect,
+    /// For one that strikes calls by their number; absent where it strikes all.
+    pub strike: Option<StrikeState>,
+}
+
+/// Which calls a fault strikes, by number, and how far it has counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StrikeState {
+    /// Whether it counts calls only that are to change a GPU.
+    pub changing: bool,
+    /// The first that it strikes, from 1.
+    pub nth: u64,
+    /// How many it strikes.
+    pub times: u64,
+    /// Whether it strikes when the call has had its effect; it then counts calls that succeeded.
+    pub after: bool,
+    /// Calls that it has counted.
+    pub seen: u64,
+    /// Calls that it has struck.
+    pub struck: u64,
+}
+
+impl StrikeState {
+    /// Whether it has struck all that it was to strike.
+    pub fn is_spent(&self) -> bool {
+        self.struck >= self.times
+    }
 }
 
 /// What a fault does to a call.
@@ -420,6 +473,8 @@ pub enum Effect {
     Return(u32),
     /// It does not return until the fault is cleared.
     Block,
+    /// It takes so many milliseconds longer.
+    Delay(u32),
 }
 
 /// Something that an event set can wait for.

@@ -7,8 +7,10 @@ use nvml_wrapper_sys::bindings::nvmlDevice_t;
 use super::code::{
     self, Answer, Code, FUNCTION_NOT_FOUND, GPU_IS_LOST, INVALID_ARGUMENT, NO_PERMISSION, NOT_SUPPORTED,
 };
+use super::faults;
 use super::handle::{Handle, Object};
 use super::session::{self, Session};
+use crate::driver_call::{Called, DriverCall};
 use crate::state::{
     BoardState, ComputeInstanceState, Gauges, GiProfileState, GpuInstanceState, GpuState, MigState, NodeState,
 };
@@ -39,7 +41,12 @@ pub(super) struct MigDevice<'a> {
 
 /// A call that concerns no single GPU.
 pub(super) fn node(symbol: &'static str, answer: impl FnOnce(&Node) -> Answer) -> Code {
-    code::of(Node::enter(symbol, None).and_then(|node| answer(&node)))
+    let enter = || -> Answer {
+        let node = Node::enter(symbol, None)?;
+        answer(&node)?;
+        faults::obey_after(node.session.reader(), symbol, None)
+    };
+    code::of(enter())
 }
 
 /// A call to a whole GPU; a MIG device's handle is `NOT_SUPPORTED`.
@@ -98,7 +105,8 @@ fn on(symbol: &'static str, handle: Handle, answer: impl FnOnce(&Gpu<'_>, Object
         };
         let node = Node::enter(symbol, Some(index))?;
         let state = node.gpu_state(index)?;
-        answer(&Gpu { node: &node, index, state, device: None }, object)
+        answer(&Gpu { node: &node, index, state, device: None }, object)?;
+        faults::obey_after(node.session.reader(), symbol, Some(index))
     };
     code::of(enter())
 }
@@ -108,7 +116,7 @@ impl Node {
     fn enter(symbol: &'static str, gpu: Option<u32>) -> Answer<Self> {
         let session = session::current()?;
         session.state()?;
-        session::obey_faults(session.reader(), symbol, gpu)?;
+        faults::obey(session.reader(), symbol, gpu)?;
         // The wait may have taken long: whatever changed meanwhile counts.
         if session.closed() {
             return Err(code::UNINITIALIZED);
@@ -140,9 +148,9 @@ impl Node {
     /// The GPU that a call is about to hand out a handle for: its faults count, and its device file is opened.
     pub(super) fn open_gpu(&self, index: u32) -> Answer<Handle> {
         let state = self.gpu_state(index)?;
-        session::obey_faults(self.session.reader(), self.symbol, Some(index))?;
+        faults::obey_for_gpu(self.session.reader(), self.symbol, index)?;
         self.require_permission()?;
-        self.session.open_gpu(state.identity.minor)?;
+        self.session.open_gpu(index, state.identity.minor)?;
         Ok(self.handle(Object::Gpu(index)))
     }
 
@@ -171,6 +179,12 @@ impl<'a> Gpu<'a> {
     /// Its gauges.
     pub(super) fn now(&self) -> &'a Gauges {
         &self.state.now
+    }
+
+    /// Has the driver change it.
+    pub(super) fn change(&self, call: DriverCall) -> Answer<Called> {
+        self.node.require_permission()?;
+        self.node.session.change(call)
     }
 
     /// MIG, on a GPU that can be divided.

@@ -9,9 +9,10 @@ use nvml_wrapper_sys::bindings::{nvmlDevice_t, nvmlEventData_t, nvmlEventSet_t};
 
 use super::call::{Gpu, Node};
 use super::code::{self, Answer, Code, GPU_IS_LOST, INVALID_ARGUMENT, NOT_SUPPORTED, TIMEOUT};
+use super::faults;
 use super::handle::{Handle, Object};
 use super::out::Out;
-use super::session::{self, Session};
+use super::session::Session;
 use crate::state::{Event, NodeState};
 
 /// ECC errors: corrected and not.
@@ -70,7 +71,7 @@ pub(super) fn create(node: &Node, set: Out<nvmlEventSet_t>) -> Answer {
 /// Freeing works after the driver is gone, too.
 pub(super) fn free(symbol: &'static str, set: nvmlEventSet_t) -> Code {
     let freed = || -> Answer {
-        let number = number(&*session::obey_while_served(symbol)?, set)?;
+        let number = number(&*faults::obey_while_served(symbol)?, set)?;
         event_sets().sets.remove(&number).map(drop).ok_or(INVALID_ARGUMENT)
     };
     code::of(freed())

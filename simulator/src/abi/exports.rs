@@ -10,8 +10,8 @@ use nvml_wrapper_sys::bindings::*;
 
 use super::code::Code;
 use super::{
-    call, clocks, ecc, events, fields, gpm, handle, identity, memory, mig, mig_profiles, nvlink, pcie, power,
-    processes, system, thermal, topology, utilization,
+    call, clocks, ecc, events, fields, gpm, handle, identity, memory, mig, mig_changes, mig_profiles, nvlink,
+    pcie, power, processes, system, thermal, topology, utilization,
 };
 
 /// How a guard hands a call on: `free` leaves all checks to the answer, `node` has no handle, the others take the first
@@ -63,8 +63,8 @@ macro_rules! exports {
 
 /// Names that older programs ask for.
 macro_rules! legacy {
-    ($($guard:ident $answer:path => $symbol:ident($($argument:ident: $kind:ty),* $(,)?);)*) => {
-        $(export!($guard = $answer => $symbol($($argument: $kind),*));)*
+    ($($guard:ident $(+ $with:ident)? $answer:path => $symbol:ident($($argument:ident: $kind:ty),* $(,)?);)*) => {
+        $(export!($guard $($with)? = $answer => $symbol($($argument: $kind),*));)*
 
         /// The names that older programs ask for, which the simulated driver has, too.
         pub const LEGACY_SYMBOLS: &[&str] = &[$(stringify!($symbol)),*];
@@ -308,6 +308,26 @@ exports! {
     compute_instance + with_instance mig::compute_instance_info =>
         nvmlComputeInstanceGetInfo_v2(instance: nvmlComputeInstance_t, info: *mut nvmlComputeInstanceInfo_t);
 
+    gpu mig_changes::set_mode =>
+        nvmlDeviceSetMigMode(device: nvmlDevice_t, mode: c_uint, activation: *mut nvmlReturn_t);
+    gpu mig_changes::set_persistence =>
+        nvmlDeviceSetPersistenceMode(device: nvmlDevice_t, mode: nvmlEnableState_t);
+    gpu mig_changes::create_instance => nvmlDeviceCreateGpuInstance(
+        device: nvmlDevice_t, profile_id: c_uint, handle: *mut nvmlGpuInstance_t);
+    gpu mig_changes::create_instance_with_placement => nvmlDeviceCreateGpuInstanceWithPlacement(
+        device: nvmlDevice_t, profile_id: c_uint, placement: *const nvmlGpuInstancePlacement_t,
+        handle: *mut nvmlGpuInstance_t);
+    gpu_instance + with_instance mig_changes::destroy_instance =>
+        nvmlGpuInstanceDestroy(instance: nvmlGpuInstance_t);
+    gpu_instance + with_instance mig_changes::create_compute => nvmlGpuInstanceCreateComputeInstance(
+        instance: nvmlGpuInstance_t, profile_id: c_uint, handle: *mut nvmlComputeInstance_t);
+    gpu_instance + with_instance mig_changes::create_compute_with_placement =>
+        nvmlGpuInstanceCreateComputeInstanceWithPlacement(
+            instance: nvmlGpuInstance_t, profile_id: c_uint, placement: *const nvmlComputeInstancePlacement_t,
+            handle: *mut nvmlComputeInstance_t);
+    compute_instance + with_instance mig_changes::destroy_compute =>
+        nvmlComputeInstanceDestroy(instance: nvmlComputeInstance_t);
+
     gpu gpm::support => nvmlGpmQueryDeviceSupport(device: nvmlDevice_t, support: *mut nvmlGpmSupport_t);
     node gpm::alloc => nvmlGpmSampleAlloc(sample: *mut nvmlGpmSample_t);
     free gpm::free => nvmlGpmSampleFree(sample: nvmlGpmSample_t);
@@ -346,6 +366,10 @@ legacy! {
         device: nvmlDevice_t, count: *mut c_uint, infos: *mut nvmlProcessInfo_t);
     device processes::mps => nvmlDeviceGetMPSComputeRunningProcesses_v2(
         device: nvmlDevice_t, count: *mut c_uint, infos: *mut nvmlProcessInfo_t);
+    compute_instance + with_instance mig::compute_instance_info_v1 =>
+        nvmlComputeInstanceGetInfo(instance: nvmlComputeInstance_t, info: *mut nvmlComputeInstanceInfo_t);
+    gpu mig_profiles::placements => nvmlDeviceGetGpuInstancePossiblePlacements(
+        device: nvmlDevice_t, profile_id: c_uint, placements: *mut nvmlGpuInstancePlacement_t, count: *mut c_uint);
     node events::wait_v1 =>
         nvmlEventSetWait(set: nvmlEventSet_t, data: *mut nvmlEventData_t, timeout_ms: c_uint);
 }

@@ -16,9 +16,9 @@ use super::call::{Gpu, Node};
 use super::code::{
     self, ARGUMENT_VERSION_MISMATCH, Answer, Code, INVALID_ARGUMENT, NOT_FOUND, NOT_SUPPORTED, SUCCESS,
 };
+use super::faults;
 use super::handle::{Handle, Object};
 use super::out::{Array, Out};
-use super::session;
 use crate::state::GpuState;
 
 /// `NVML_GPM_SUPPORT_VERSION`, `NVML_GPM_METRICS_GET_VERSION`: plain numbers, without a size.
@@ -118,7 +118,7 @@ pub(super) fn alloc(node: &Node, sample: Out<nvmlGpmSample_t>) -> Answer {
 /// Freeing works after the driver is gone, too.
 pub(super) fn free(symbol: &'static str, sample: nvmlGpmSample_t) -> Code {
     let freed = || -> Answer {
-        let number = number(session::obey_while_served(symbol)?.load(), sample)?;
+        let number = number(faults::obey_while_served(symbol)?.load(), sample)?;
         samples().samples.remove(&number).map(drop).ok_or(INVALID_ARGUMENT)
     };
     code::of(freed())

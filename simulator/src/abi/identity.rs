@@ -297,9 +297,9 @@ pub(super) fn compute_mode(gpu: &Gpu<'_>, mode: Out<c_uint>) -> Answer {
     mode.set(gpu.now().compute_mode)
 }
 
-/// Bare metal: no virtualisation.
-pub(super) fn virtualization_mode(_gpu: &Gpu<'_>, mode: Out<c_uint>) -> Answer {
-    mode.set(0)
+/// None, or passed through to a virtual machine (1).
+pub(super) fn virtualization_mode(gpu: &Gpu<'_>, mode: Out<c_uint>) -> Answer {
+    mode.set(gpu.node.state.virtual_machine.into())
 }
 
 #[cfg(test)]

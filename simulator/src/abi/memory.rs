@@ -6,8 +6,8 @@ use nvml_wrapper_sys::bindings::{nvmlBAR1Memory_t, nvmlMemory_t, nvmlMemory_v2_t
 
 use super::call::Gpu;
 use super::code::Answer;
-use super::mig::memory_slices;
 use super::out::{Out, version_word};
+use crate::division::units;
 
 /// Total, reserved and used bytes of a GPU or a MIG device.
 fn sizes(gpu: &Gpu<'_>) -> (u64, u64, u64) {
@@ -42,7 +42,7 @@ pub(super) fn bar1(gpu: &Gpu<'_>, memory: Out<nvmlBAR1Memory_t>) -> Answer {
     let (total, used) = match gpu.device {
         None => (gpu.board().bar1_bytes, gpu.now().bar1_used_bytes),
         Some(device) => {
-            let (slices, all) = (device.instance.placement.1, memory_slices(gpu.mig()?));
+            let (slices, all) = (device.instance.placement.1, units(gpu.mig()?));
             (gpu.board().bar1_bytes / u64::from(all.max(1)) * u64::from(slices), 0)
         }
     };

@@ -11,6 +11,7 @@ use super::call::{Gpu, MigDevice};
 use super::code::{Answer, INVALID_ARGUMENT, NOT_FOUND, NOT_SUPPORTED};
 use super::handle::{Handle, Object};
 use super::out::{Array, Out};
+use crate::division;
 use crate::state::{ComputeInstanceState, GpuInstanceState, MigState};
 
 pub(super) fn mode(gpu: &Gpu<'_>, current: Out<c_uint>, pending: Out<c_uint>) -> Answer {
@@ -37,12 +38,6 @@ pub(super) fn max_device_count(gpu: &Gpu<'_>, count: Out<c_uint>) -> Answer {
     count.set(max_devices(gpu))
 }
 
-/// Slices of memory in all: where the furthest placement ends.
-pub(super) fn memory_slices(mig: &MigState) -> u32 {
-    let placements = mig.profiles.values().flat_map(|profile| &profile.placements);
-    placements.map(|(start, size)| start + size).max().unwrap_or(0)
-}
-
 /// The number of a MIG device: where its first compute slice lies. So numbers have holes, as on a GPU from which
 /// instances were destroyed.
 pub(super) fn device_index(
@@ -50,7 +45,7 @@ pub(super) fn device_index(
     instance: &GpuInstanceState,
     compute: &ComputeInstanceState,
 ) -> Answer<u32> {
-    let slices_per_device = memory_slices(enabled(gpu)?) / max_devices(gpu).max(1);
+    let slices_per_device = division::units(enabled(gpu)?) / max_devices(gpu).max(1);
     Ok(instance.placement.0 / slices_per_device.max(1) + compute.placement.0)
 }
 
@@ -121,7 +116,7 @@ pub(super) fn instances(
     count.set(found.len() as c_uint)
 }
 
-fn instance_handle(gpu: &Gpu<'_>, id: u32) -> nvmlGpuInstance_t {
+pub(super) fn instance_handle(gpu: &Gpu<'_>, id: u32) -> nvmlGpuInstance_t {
     gpu.node.handle(Object::GpuInstance(gpu.index, id)).pointer()
 }
 
@@ -163,7 +158,7 @@ pub(super) fn compute_instances(
     count.set(found.len() as c_uint)
 }
 
-fn compute_handle(gpu: &Gpu<'_>, gi: u32, ci: u32) -> nvmlComputeInstance_t {
+pub(super) fn compute_handle(gpu: &Gpu<'_>, gi: u32, ci: u32) -> nvmlComputeInstance_t {
     gpu.node.handle(Object::ComputeInstance(gpu.index, gi, ci)).pointer()
 }
 
@@ -192,5 +187,29 @@ pub(super) fn compute_instance_info(
         id: of.compute.id,
         profileId: profile.id,
         placement: nvmlComputeInstancePlacement_t { start, size },
+    })
+}
+
+/// The struct as it was before placements: a program that asks for it has no room for more.
+#[repr(C)]
+pub(super) struct ComputeInstanceInfoV1 {
+    device: nvmlDevice_t,
+    gpu_instance: nvmlGpuInstance_t,
+    id: c_uint,
+    profile_id: c_uint,
+}
+
+pub(super) fn compute_instance_info_v1(
+    gpu: &Gpu<'_>,
+    of: MigDevice<'_>,
+    info: Out<nvmlComputeInstanceInfo_t>,
+) -> Answer {
+    let profile = of.profile.compute.get(&of.compute.profile).ok_or(super::code::UNKNOWN)?;
+    let device: Handle = gpu.node.handle(Object::MigDevice(gpu.index, of.instance.id, of.compute.id));
+    info.cast().set(ComputeInstanceInfoV1 {
+        device: device.pointer(),
+        gpu_instance: instance_handle(gpu, of.instance.id),
+        id: of.compute.id,
+        profile_id: profile.id,
     })
 }

@@ -12,6 +12,7 @@ use super::call::{Gpu, Node};
 use super::code::{ARGUMENT_VERSION_MISMATCH, Answer, INVALID_ARGUMENT, NOT_SUPPORTED};
 use super::mig::enabled;
 use super::out::{Array, Out, chars, version_word};
+use crate::division;
 use crate::state::{CiProfileState, GiProfileState, GpuInstanceState};
 
 /// One past the last enumerator of compute instance profiles.
@@ -47,7 +48,7 @@ fn by_enumerator<'a>(gpu: &Gpu<'a>, profile: c_uint) -> Answer<&'a GiProfileStat
 
 /// A profile by the id that creation takes.
 fn by_id<'a>(gpu: &Gpu<'a>, id: c_uint) -> Answer<&'a GiProfileState> {
-    gpu.mig()?.profiles.values().find(|profile| profile.id == id).ok_or(INVALID_ARGUMENT)
+    division::profile_by_id(gpu.mig()?, id).map(|(_, profile)| profile).ok_or(INVALID_ARGUMENT)
 }
 
 pub(super) fn info(gpu: &Gpu<'_>, profile: c_uint, info: Out<nvmlGpuInstanceProfileInfo_t>) -> Answer {
@@ -138,42 +139,7 @@ pub(super) fn placements(
 pub(super) fn capacity(gpu: &Gpu<'_>, profile_id: c_uint, count: Out<c_uint>) -> Answer {
     gpu.node.require_permission()?;
     let mig = enabled(gpu)?;
-    let profile = by_id(gpu, profile_id)?;
-    let taken: Vec<_> = mig.instances.iter().map(|instance| instance.placement).collect();
-    let there: Vec<_> =
-        mig.instances.iter().filter_map(|instance| mig.profiles.get(&instance.profile)).collect();
-    if there.iter().any(|of| exclude_each_other(of, profile)) {
-        return count.set(0);
-    }
-    // Of those with the media extensions there is one at a time, whatever its size.
-    let alike = |of: &&&GiProfileState| if has_media(profile) { has_media(of) } else { of.id == profile.id };
-    let limit = profile.max_instances.saturating_sub(there.iter().filter(alike).count() as u32);
-    count.set(room(&profile.placements, taken).min(limit))
-}
-
-/// Whether a profile has media extensions (`+me`, `+me.all`).
-fn has_media(profile: &GiProfileState) -> bool {
-    profile.name.contains("+me")
-}
-
-/// Beside an instance with all media engines (`+me.all`) there can be such only as have none (`-me`).
-fn exclude_each_other(one: &GiProfileState, other: &GiProfileState) -> bool {
-    let takes_all = |of: &GiProfileState| of.name.ends_with("+me.all");
-    let takes_none = |of: &GiProfileState| of.name.ends_with("-me");
-    takes_all(one) && !takes_none(other) || takes_all(other) && !takes_none(one)
-}
-
-/// How many placements can be taken one after the other, from the first on.
-fn room(places: &[(u32, u32)], mut taken: Vec<(u32, u32)>) -> u32 {
-    let mut count = 0;
-    for place in places {
-        let overlaps = |other: &(u32, u32)| place.0 < other.0 + other.1 && other.0 < place.0 + place.1;
-        if !taken.iter().any(overlaps) {
-            taken.push(*place);
-            count += 1;
-        }
-    }
-    count
+    count.set(division::capacity(mig, by_id(gpu, profile_id)?, gpu.node.driver_branch()))
 }
 
 fn compute_by_enumerator<'a>(
@@ -285,39 +251,5 @@ pub(super) fn compute_capacity(
 ) -> Answer {
     gpu.node.require_permission()?;
     let profile = compute_by_id(gpu, gi, profile_id)?;
-    count.set(room(&profile.placements, gi.compute.iter().map(|compute| compute.placement).collect()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn all_media_engines_exclude_whatever_has_one() {
-        let named = |name: &str| GiProfileState {
-            id: 0,
-            name: name.to_owned(),
-            slices: 1,
-            max_instances: 1,
-            memory_mib: 1,
-            multiprocessors: 1,
-            engines: [0; 5],
-            p2p: false,
-            placements: vec![],
-            compute: std::collections::BTreeMap::new(),
-        };
-        let excludes = |one: &str, other: &str| exclude_each_other(&named(one), &named(other));
-        assert!(excludes("1g.24gb+me.all", "1g.24gb") && excludes("1g.24gb", "1g.24gb+me.all"));
-        assert!(excludes("1g.24gb+me.all", "2g.48gb+gfx") && excludes("2g.48gb+me.all", "1g.24gb+me"));
-        assert!(!excludes("1g.24gb+me.all", "1g.24gb-me") && !excludes("1g.24gb-me", "1g.24gb+me.all"));
-        assert!(!excludes("1g.24gb+me", "1g.24gb"));
-    }
-
-    #[test]
-    fn room_is_what_does_not_overlap() {
-        let places = [(0, 4), (4, 4)];
-        assert_eq!(room(&places, vec![]), 2);
-        assert_eq!(room(&places, vec![(3, 1)]), 1);
-        assert_eq!(room(&places, vec![(3, 2)]), 0);
-    }
+    count.set(division::compute_capacity(gi, profile))
 }

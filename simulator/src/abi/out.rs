@@ -73,6 +73,26 @@ pub(super) const fn version_word<T>(version: u32) -> u32 {
     (size_of::<T>() as u32) | (version << 24)
 }
 
+/// A value that the caller hands in.
+pub(super) struct In<T>(*const T);
+
+impl<T> From<*const T> for In<T> {
+    fn from(pointer: *const T) -> Self {
+        Self(pointer)
+    }
+}
+
+impl<T: Copy> In<T> {
+    /// The value.
+    pub(super) fn get(&self) -> Answer<T> {
+        if self.0.is_null() {
+            return Err(INVALID_ARGUMENT);
+        }
+        // SAFETY: not null, so by the ABI's contract it points to a T that the caller has filled in; T is a plain C type.
+        Ok(unsafe { self.0.read() })
+    }
+}
+
 /// An array that the caller has room for; how much room is a separate argument.
 pub(super) struct Array<T>(*mut T);
 

@@ -6,16 +6,16 @@ use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::Duration;
 
 use super::code::{
     Answer, DRIVER_NOT_LOADED, INVALID_ARGUMENT, LIB_RM_VERSION_MISMATCH, NO_PERMISSION, OPERATING_SYSTEM,
-    UNINITIALIZED, UNKNOWN,
+    UNINITIALIZED,
 };
-use super::place;
-use crate::client::{ClientError, DriverUse};
+use super::{faults, place};
+use crate::client::{Client, ClientError, DriverUse};
+use crate::driver_call::{Called, DriverCall};
 use crate::share::{self, AttachError, Reader};
-use crate::state::{Effect, NodeState};
+use crate::state::NodeState;
 
 /// References that `nvmlInit` has given out and `nvmlShutdown` not taken back, and what they share.
 struct Library {
@@ -46,7 +46,7 @@ struct Open {
 pub(super) fn init(symbol: &'static str) -> Answer {
     // Without a session, opening one obeys.
     if let Some(session) = current().ok().filter(|session| session.state().is_ok()) {
-        obey_faults(session.reader(), symbol, None)?;
+        faults::obey(session.reader(), symbol, None)?;
     }
     let mut library = LIBRARY.write().unwrap_or_else(PoisonError::into_inner);
     let mut superfluous = None;
@@ -122,14 +122,26 @@ impl Session {
         }
     }
 
-    /// Opens a GPU's device file, once.
-    pub(super) fn open_gpu(&self, minor: u32) -> Answer {
+    /// Opens a GPU's device file, once. From then on the driver knows that it is open.
+    pub(super) fn open_gpu(&self, index: u32, minor: u32) -> Answer {
         let mut open = self.open_files();
         let open = open.as_mut().ok_or(UNINITIALIZED)?;
         if let Entry::Vacant(place) = open.gpus.entry(minor) {
             place.insert(open_device(&self.host.join(format!("dev/nvidia{minor}")))?);
+            open.driver.open_gpu(index).map_err(|_| DRIVER_NOT_LOADED)?;
         }
         Ok(())
+    }
+
+    /// Has the driver change a GPU. When it returns, every client sees it.
+    ///
+    /// # Errors
+    /// What the driver refuses with; `DRIVER_NOT_LOADED` when the server is gone.
+    pub(super) fn change(&self, call: DriverCall) -> Answer<Called> {
+        // A connection of its own, so that a slow change holds nobody else up.
+        let dir = self.host.parent().ok_or(DRIVER_NOT_LOADED)?;
+        let answer = Client::connect(dir).and_then(|mut client| client.call(self.load, call));
+        answer.map_err(|_| DRIVER_NOT_LOADED)?
     }
 
     /// What stands for `/` on this node.
@@ -162,44 +174,11 @@ impl Session {
 
 /// Whether the driver lets a caller in at all; the count of loads if so.
 fn admit(reader: &Reader, symbol: &'static str) -> Answer<u64> {
-    let state = obey_faults(reader, symbol, None)?;
+    let state = faults::obey(reader, symbol, None)?;
     match &state.driver {
         driver if !driver.loaded => Err(DRIVER_NOT_LOADED),
         driver if driver.no_permission => Err(NO_PERMISSION),
         driver => Ok(driver.load),
-    }
-}
-
-/// Lets the first fault act that concerns a call, and gives the state in which none stands in its way.
-///
-/// # Errors
-/// The fault's code; `DRIVER_NOT_LOADED` when the server is gone.
-pub(super) fn obey_faults(reader: &Reader, symbol: &str, gpu: Option<u32>) -> Answer<Arc<NodeState>> {
-    loop {
-        let seen = reader.wake_count();
-        let state = reader.state().map_err(|_| DRIVER_NOT_LOADED)?;
-        let concerns = |of: &Option<u32>, named: &Option<String>| {
-            of.is_none_or(|of| Some(of) == gpu) && named.as_ref().is_none_or(|named| named == symbol)
-        };
-        match state.faults.iter().find(|fault| concerns(&fault.gpu, &fault.symbol)).map(|fault| fault.effect)
-        {
-            None => return Ok(state),
-            Some(Effect::Return(0)) => return Err(UNKNOWN),
-            Some(Effect::Return(code)) => return Err(code),
-            Some(Effect::Block) => reader.wait(seen, Duration::from_secs(1)),
-        }
-    }
-}
-
-/// Lets faults act on a call that gives something back, which works also after the driver is gone. Gives the session.
-///
-/// # Errors
-/// The fault's code; `UNINITIALIZED` without a session.
-pub(super) fn obey_while_served(symbol: &str) -> Answer<Arc<Session>> {
-    let session = current()?;
-    match obey_faults(session.reader(), symbol, None) {
-        Err(code) if session.reader().state().is_ok() => Err(code),
-        _ => Ok(session),
     }
 }
 

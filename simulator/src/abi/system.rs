@@ -7,7 +7,7 @@ use nvml_wrapper_sys::bindings::nvmlSystemDriverBranchInfo_v1_t;
 use super::call::{Gpu, Node};
 use super::code::{self, Answer, Code, NOT_FOUND, NOT_SUPPORTED};
 use super::out::{Out, Text, chars, version_word};
-use super::session;
+use super::{faults, session};
 
 pub(super) fn init(symbol: &'static str) -> Code {
     code::of(session::init(symbol))
@@ -19,7 +19,7 @@ pub(super) fn init_with_flags(symbol: &'static str, _flags: c_uint) -> Code {
 }
 
 pub(super) fn shutdown(symbol: &'static str) -> Code {
-    code::of(session::obey_while_served(symbol).and_then(|_| session::shutdown()))
+    code::of(faults::obey_while_served(symbol).and_then(|_| session::shutdown()))
 }
 
 pub(super) fn error_string(code: Code) -> *const c_char {

@@ -61,6 +61,43 @@ impl Hold {
 }
 
 #[derive(Debug, Args)]
+pub(super) struct Observe {
+    /// GPU index
+    gpu: u32,
+    /// Process id; it need not exist
+    #[arg(long)]
+    pid: u32,
+    /// The GPU instance that it opens, or the compute instance in it
+    #[arg(long, value_parser = values::instance_or_part, value_name = "GI[/CI]")]
+    instance: Option<(u32, Option<u32>)>,
+    /// Name
+    #[arg(long, default_value = "nv-hostengine")]
+    name: String,
+    /// Its cgroup; without it a service of its program's name
+    #[arg(long, value_name = "PATH")]
+    cgroup: Option<String>,
+}
+
+impl Observe {
+    pub(super) fn command(self) -> Command {
+        let Self { gpu, pid, instance, name, cgroup } = self;
+        Command::Observe(command::Observe { gpu, pid, instance, name, cgroup })
+    }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Reset {
+    /// GPU index
+    gpu: u32,
+}
+
+impl Reset {
+    pub(super) fn command(self) -> Command {
+        Command::Reset { gpu: self.gpu }
+    }
+}
+
+#[derive(Debug, Args)]
 pub(super) struct Release {
     /// Process id
     #[arg(long)]
@@ -104,6 +141,18 @@ pub(super) enum Set {
         /// 0 default, 2 prohibited, 3 exclusive process
         mode: u32,
     },
+    /// Persistence mode
+    Persistence {
+        /// GPU index
+        gpu: u32,
+        /// Which of the two
+        mode: Switch,
+    },
+    /// nvidia_drm with mode setting, which has every GPU open
+    Modeset {
+        /// Whether it is loaded
+        mode: Switch,
+    },
     /// The temperature of the air or water that reaches the GPU
     Ambient {
         /// °C
@@ -113,6 +162,12 @@ pub(super) enum Set {
         #[arg(long, value_name = "INDEX")]
         gpu: Option<u32>,
     },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Switch {
+    On,
+    Off,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -162,6 +217,8 @@ impl Set {
             }
             Self::PowerLimit { gpu, milliwatts } => Command::PowerLimit { gpu, milliwatts },
             Self::ComputeMode { gpu, mode } => Command::ComputeMode { gpu, mode },
+            Self::Persistence { gpu, mode } => Command::Persistence { gpu, on: mode == Switch::On },
+            Self::Modeset { mode } => Command::Modeset { on: mode == Switch::On },
             Self::Ambient { celsius, gpu } => Command::Ambient { gpu, celsius },
         }
     }

@@ -51,6 +51,8 @@ enum Command {
     Fault(fault::Fault),
     /// Lets a process take a GPU
     Hold(act::Hold),
+    /// Lets a program open a GPU without working on it, as monitors do
+    Observe(act::Observe),
     /// Lets a process give its GPUs back
     Release(act::Release),
     /// Sets a counter, a limit, a mode or the ambient temperature
@@ -59,6 +61,10 @@ enum Command {
     /// Stops the clock, lets it run, moves it
     #[command(subcommand)]
     Clock(act::Clock),
+    /// Resets a GPU, as nvidia-smi --gpu-reset does; refused while anybody has it open
+    Reset(act::Reset),
+    /// Starts the machine anew
+    Reboot,
     /// Shows the hardware's truth
     State(show::State),
     /// Pods of the simulated kubelet (`serve --kubelet`)
@@ -96,10 +102,13 @@ pub(crate) fn run(cli: Cli) -> Outcome {
         Command::Serve(serve) => serve::run(&serve, dir),
         Command::Exec(exec) => exec::run(&exec),
         Command::Load(load) => act::send(dir, load.command()),
-        Command::Fault(fault) => act::send(dir, fault.command()),
+        Command::Fault(fault) => fault::run(fault, dir),
         Command::Hold(hold) => act::send(dir, hold.command()),
+        Command::Observe(observe) => act::send(dir, observe.command()),
         Command::Release(release) => act::send(dir, release.command()),
         Command::Set(set) => act::send(dir, set.command()),
+        Command::Reset(reset) => act::send(dir, reset.command()),
+        Command::Reboot => act::send(dir, gpulet_simulator::command::Command::Reboot),
         Command::Clock(clock) => act::send(dir, clock.command()),
         Command::Pod(pod) => kubelet::pod(pod, dir),
         Command::Kubelet(command) => kubelet::kubelet(command, dir),

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use gpulet_simulator::client::Client;
-use gpulet_simulator::state::{Effect, GpuState, NodeState};
+use gpulet_simulator::state::{Effect, Fault, GpuState, MigState, NodeState};
 
 use super::Outcome;
 
@@ -55,6 +55,7 @@ fn text(out: &mut impl Write, state: &NodeState, users: &[u32]) -> io::Result<()
     }
     for (index, gpu) in state.gpus.iter().enumerate() {
         writeln!(out, "{index:>3}  {}", line(gpu))?;
+        gpu.mig.iter().try_for_each(|mig| instances(out, gpu, mig))?;
     }
     for fault in &state.faults {
         let gpu = fault.gpu.map_or("every GPU".to_owned(), |gpu| format!("GPU {gpu}"));
@@ -62,8 +63,48 @@ fn text(out: &mut impl Write, state: &NodeState, users: &[u32]) -> io::Result<()
         let effect = match fault.effect {
             Effect::Return(code) => format!("returns {code}"),
             Effect::Block => "does not return".to_owned(),
+            Effect::Delay(ms) => format!("takes {ms} ms longer"),
         };
-        writeln!(out, "fault {}: {gpu}, {symbol} {effect}", fault.id)?;
+        writeln!(out, "fault {}: {gpu}, {symbol} {effect}{}", fault.id, counted(fault))?;
+    }
+    Ok(())
+}
+
+/// What a fault that strikes calls by their number has done so far.
+fn counted(fault: &Fault) -> String {
+    let Some(strike) = fault.strike else { return String::new() };
+    let which = if strike.changing { ", calls that change a GPU" } else { "" };
+    let when = if strike.after { ", when it is done" } else { "" };
+    let (nth, last) = (strike.nth, strike.nth.saturating_add(strike.times - 1));
+    let (seen, struck) = (strike.seen, strike.struck);
+    format!("{which}{when}, from call {nth} to {last}: {seen} counted, {struck} struck")
+}
+
+/// MIG mode, and the instances with their places and who is in them.
+fn instances(out: &mut impl Write, gpu: &GpuState, mig: &MigState) -> io::Result<()> {
+    match mig.mode {
+        (false, false) => return Ok(()),
+        (true, true) => {}
+        (_, true) => writeln!(out, "     MIG on after a reset")?,
+        (_, false) => writeln!(out, "     MIG off after a reset")?,
+    }
+    if mig.mode.0 && mig.instances.is_empty() {
+        writeln!(out, "     MIG on, no instances")?;
+    }
+    for gi in &mig.instances {
+        let profile = mig.profiles.get(&gi.profile);
+        let name = profile.map_or("?", |profile| profile.name.as_str());
+        let (start, size) = gi.placement;
+        writeln!(out, "     GPU instance {:>2}  {name} at {start}:{size}", gi.id)?;
+        for ci in &gi.compute {
+            let name = profile.and_then(|profile| profile.compute.get(&ci.profile));
+            let name = name.map_or("?", |profile| profile.name.as_str());
+            let inside = gpu.processes.iter().filter(|process| process.instance == Some((gi.id, ci.id)));
+            let pids: Vec<_> = inside.map(|process| process.pid.to_string()).collect();
+            let (start, size) = ci.placement;
+            let line = format!("{name} at {start}:{size}  {}  {}", ci.uuid, pids.join(" "));
+            writeln!(out, "       compute instance {}  {}", ci.id, line.trim_end())?;
+        }
     }
     Ok(())
 }

@@ -107,6 +107,16 @@ pub(super) fn instance(text: &str) -> Result<(u32, u32), String> {
     pair.ok_or_else(|| "expected GPU instance and compute instance, such as 1/0".to_owned())
 }
 
+/// A GPU instance, or a compute instance in it: `1`, `1/0`.
+pub(super) fn instance_or_part(text: &str) -> Result<(u32, Option<u32>), String> {
+    if let Ok(gpu_instance) = text.parse() {
+        return Ok((gpu_instance, None));
+    }
+    let pair =
+        instance(text).map_err(|_| "expected a GPU instance, or a compute instance in it: 1 or 1/0")?;
+    Ok((pair.0, Some(pair.1)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -35,6 +35,8 @@ pub(super) fn state(node: &Node, clock_us: u64) -> NodeState {
             .collect(),
         faults: Vec::new(),
         events: Vec::new(),
+        virtual_machine: node.description().virtual_machine,
+        boots: 1,
     }
 }
 
@@ -48,6 +50,7 @@ fn absent_driver() -> DriverState {
         missing_symbols: Vec::new(),
         fields: FieldNumbers::default(),
         no_permission: false,
+        modeset: false,
     }
 }
 
@@ -62,6 +65,7 @@ pub(super) fn driver(version: &DriverVersion, load: u64) -> DriverState {
         missing_symbols: version.missing_symbols(),
         fields: version.fields(),
         no_permission: false,
+        modeset: false,
     }
 }
 
@@ -75,6 +79,9 @@ fn gpu_state(node: &Node, wiring: &Wiring, index: usize, gpu: &Gpu) -> GpuState 
         count: Counters::default(),
         nvlinks: wiring.links(index),
         processes: Vec::new(),
+        observers: Vec::new(),
+        changing_calls: 0,
+        resets: 0,
         mig: gpu.board.mig.as_ref().map(|board| {
             let version = node.description().driver.as_ref();
             let profiles = version.map_or_else(BTreeMap::new, |version| mig::profiles(board, version));
@@ -228,7 +235,7 @@ fn instances(board: &board::Mig, wanted: &MigDescription, gpu_uuid: &str) -> Vec
 
 /// The driver numbers instances like the nodes of a binary tree over the grid: the whole is 0, halves are 1 and
 /// 2, quarters 3 to 6, eighths from 7.
-fn instance_id(slices: u32, size: u32, start: u32) -> u32 {
+pub(super) fn instance_id(slices: u32, size: u32, start: u32) -> u32 {
     let parts = slices / size.max(1);
     parts.saturating_sub(1) + start / size.max(1)
 }

@@ -1,9 +1,8 @@
 //! Commands: checked first, then carried out.
 
 use super::{Engine, Life};
-use crate::abi::{LEGACY_SYMBOLS, SYMBOLS};
 use crate::command::{Applied, Command, Counter, MAX_PACE, MAX_STEP, MAX_XIDS, Refusal, out_of_range};
-use crate::state::{Effect, Event, Fault, GpuState};
+use crate::state::{Event, GpuState};
 
 /// `nvmlEventTypeXidCriticalError`.
 const EVENT_XID: u64 = 0x8;
@@ -23,6 +22,7 @@ impl Engine {
         match command {
             Command::Load { gpu, load } => self.load(gpu, load)?,
             Command::SetFault { gpu, symbol, effect } => return self.set_fault(gpu, symbol, effect),
+            Command::Strike(strike) => return self.set_strike(strike),
             Command::ClearFault { id } => return self.clear_fault(id),
             Command::Lose { gpu } => self.lose(gpu)?,
             Command::Restore { gpu } => self.restore(gpu)?,
@@ -33,10 +33,18 @@ impl Engine {
             Command::LoadDriver { version } => self.load_driver(version.as_deref())?,
             Command::Permission { denied } => self.state.driver.no_permission = denied,
             Command::Hold(hold) => self.hold(hold)?,
+            Command::Observe(observe) => self.observe(observe)?,
             Command::Release { pid, gpu } => self.release(pid, gpu)?,
             Command::SetCounter { gpu, counter, value } => self.set_counter(gpu, counter, value)?,
             Command::PowerLimit { gpu, milliwatts } => self.power_limit(gpu, milliwatts)?,
             Command::ComputeMode { gpu, mode } => self.compute_mode(gpu, mode)?,
+            Command::Persistence { gpu, on } => self.present(gpu)?.now.persistence = on,
+            Command::Modeset { on } => {
+                self.with_driver()?;
+                self.state.driver.modeset = on;
+            }
+            Command::Reset { gpu } => self.reset(gpu)?,
+            Command::Reboot => self.reboot()?,
             Command::Ambient { gpu, celsius } => self.ambient(gpu, celsius)?,
             Command::Pause => self.pace = 0.0,
             Command::Run { factor } => self.pace = pace(factor)?,
@@ -81,39 +89,6 @@ impl Engine {
         if self.state.driver.loaded { Ok(()) } else { Err(Refusal::DriverNotLoaded) }
     }
 
-    fn set_fault(
-        &mut self,
-        gpu: Option<u32>,
-        symbol: Option<String>,
-        effect: Effect,
-    ) -> Result<Applied, Refusal> {
-        if let Some(gpu) = gpu {
-            self.gpu(gpu)?;
-        }
-        if let Some(symbol) = symbol.as_ref().filter(|symbol| !can_fail(symbol)) {
-            let expected =
-                "a symbol that the simulated driver has and that can fail, such as nvmlDeviceGetPowerUsage";
-            return Err(out_of_range("a fault's call", symbol, expected));
-        }
-        if effect == Effect::Return(0) {
-            return Err(out_of_range("a fault's return code", 0, "an error, 1 to 999: success is no fault"));
-        }
-        let id = self.next_fault;
-        self.next_fault += 1;
-        self.state.faults.push(Fault { id, gpu, symbol, effect });
-        Ok(Applied::Fault { id })
-    }
-
-    fn clear_fault(&mut self, id: Option<u64>) -> Result<Applied, Refusal> {
-        let before = self.state.faults.len();
-        self.state.faults.retain(|fault| id.is_some_and(|id| fault.id != id));
-        let count = u64::try_from(before - self.state.faults.len()).unwrap_or(0);
-        match id {
-            Some(id) if count == 0 => Err(Refusal::NoSuchFault { id }),
-            _ => Ok(Applied::Cleared { count }),
-        }
-    }
-
     fn lose(&mut self, gpu: u32) -> Result<(), Refusal> {
         self.present(gpu)?;
         if self.state.driver.loaded {
@@ -151,7 +126,8 @@ impl Engine {
         if state.bound == bound {
             return Err(Refusal::SameBinding { gpu, bound });
         }
-        let pids: Vec<u32> = state.processes.iter().map(|process| process.pid).collect();
+        let processes = state.processes.iter().map(|process| process.pid);
+        let pids: Vec<u32> = processes.chain(state.observers.iter().map(|observer| observer.pid)).collect();
         if !pids.is_empty() {
             return Err(Refusal::InUse { pids });
         }
@@ -336,11 +312,6 @@ fn pace(factor: f64) -> Result<f64, Refusal> {
         return Ok(factor);
     }
     Err(out_of_range("the clock's pace", factor, "above 0, at most 1000"))
-}
-
-/// Whether the driver has a symbol whose calls return a code.
-fn can_fail(symbol: &str) -> bool {
-    SYMBOLS.iter().chain(LEGACY_SYMBOLS).any(|known| *known == symbol)
 }
 
 /// What goes with XIDs of memory: uncorrected errors (48, 94, 95), a row to be remapped (63) or not to be had (64).

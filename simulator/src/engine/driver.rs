@@ -10,12 +10,16 @@ impl Engine {
     /// Unloads the driver.
     pub(super) fn unload_driver(&mut self, force: bool) -> Result<(), Refusal> {
         self.with_driver()?;
-        let mut pids = self.clients.clone();
+        let mut pids: Vec<u32> = self.clients.iter().map(|client| client.pid).collect();
         pids.extend(self.state.gpus.iter().flat_map(|gpu| &gpu.processes).map(|process| process.pid));
+        pids.extend(self.state.gpus.iter().flat_map(|gpu| &gpu.observers).map(|observer| observer.pid));
         pids.sort_unstable();
         pids.dedup();
         if !force && !pids.is_empty() {
             return Err(Refusal::InUse { pids });
+        }
+        if !force && self.state.driver.modeset {
+            return Err(Refusal::ModesetActive);
         }
         for gpu in self.gpu_numbers() {
             self.kill_all(gpu);
@@ -38,6 +42,8 @@ impl Engine {
         let denied = self.state.driver.no_permission;
         self.state.driver = birth::driver(&version, self.state.driver.load + 1);
         self.state.driver.no_permission = denied;
+        // Mode setting is a module of its own, which whoever wants it loads again.
+        self.state.driver.modeset = false;
         // Loading it binds all that it can drive.
         let unbound: Vec<u32> =
             (0..).zip(&self.state.gpus).filter(|(_, gpu)| !gpu.bound).map(|(gpu, _)| gpu).collect();
@@ -54,6 +60,40 @@ impl Engine {
         Ok(())
     }
 
+    /// Resets a GPU as a person at the machine does.
+    pub(super) fn reset(&mut self, gpu: u32) -> Result<(), Refusal> {
+        self.with_driver()?;
+        let pids = self.open_by(gpu, None);
+        let virtual_machine = self.state.virtual_machine;
+        let modeset = self.state.driver.modeset;
+        let state = self.present(gpu)?;
+        match () {
+            () if virtual_machine => Err(Refusal::ResetNotPossible { gpu }),
+            () if !pids.is_empty() => Err(Refusal::InUse { pids }),
+            () if state.now.persistence => Err(Refusal::Persistent { gpu }),
+            () if modeset => Err(Refusal::ModesetActive),
+            () => {
+                self.reset_gpu(gpu);
+                Ok(())
+            }
+        }
+    }
+
+    /// Starts the machine anew.
+    pub(super) fn reboot(&mut self) -> Result<(), Refusal> {
+        let denied = self.state.driver.no_permission;
+        if self.state.driver.loaded {
+            self.unload_driver(true)?;
+        }
+        self.clients.clear();
+        self.state.boots += 1;
+        if self.node.description().driver.is_some() {
+            self.load_driver(None)?;
+            self.state.driver.no_permission = denied;
+        }
+        Ok(())
+    }
+
     /// Brings one GPU to where a reset under the present driver leaves it.
     pub(super) fn reset_gpu(&mut self, gpu: u32) {
         let version = self.state.driver.version.parse::<DriverVersion>();
@@ -62,7 +102,11 @@ impl Engine {
         if let ((Some(gpu), Some(life), Some(state)), Ok(version)) = (parts, version) {
             life.body.reset();
             life.load = Load::Idle;
+            // Whether the driver stays on it is the driver's own setting, not the GPU's.
+            let persistence = state.now.persistence;
             fresh(gpu, state, &version);
+            state.now.persistence = persistence;
+            state.resets += 1;
         }
     }
 }
@@ -93,5 +137,6 @@ fn fresh(gpu: &Gpu, state: &mut GpuState, version: &DriverVersion) {
         mig_state.instances.clear();
     }
     state.processes.clear();
+    state.observers.clear();
     processes::recount(state);
 }

@@ -11,14 +11,18 @@ mod affinity;
 mod birth;
 mod commands;
 mod driver;
+mod faults;
 mod load;
+mod mig;
 mod noise;
+mod observers;
 mod physics;
 mod processes;
 #[cfg(test)]
 mod tests;
 mod traffic;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use self::noise::{Channel, Noise};
@@ -49,7 +53,18 @@ pub struct Engine {
     next_fault: u64,
     next_event: u64,
     pace: f64,
-    clients: Vec<u32>,
+    clients: Vec<DriverUser>,
+    /// Compute instances that were created so far.
+    created: u64,
+}
+
+/// A process that has the driver open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DriverUser {
+    /// Its number.
+    pub pid: u32,
+    /// GPUs that it has open, by index.
+    pub gpus: BTreeSet<u32>,
 }
 
 /// What is behind one GPU's state.
@@ -83,6 +98,7 @@ impl Engine {
             next_event: 1,
             pace: 1.0,
             clients: Vec::new(),
+            created: 0,
         };
         for entry in &node.description().loads {
             for gpu in entry.gpus.iter() {
@@ -109,9 +125,10 @@ impl Engine {
         self.pace
     }
 
-    /// Tells which processes have the driver open, in place of those told before: they keep it from unloading.
-    pub fn set_clients(&mut self, pids: Vec<u32>) {
-        self.clients = pids;
+    /// Tells which processes have the driver open, in place of those told before: they keep it from unloading, and their
+    /// GPUs from being reset.
+    pub fn set_clients(&mut self, clients: Vec<DriverUser>) {
+        self.clients = clients;
     }
 
     /// Moves the clock. Values change at ticks of 100 ms; the rest of a tick is kept for the next call.

@@ -106,7 +106,7 @@ impl Engine {
     }
 
     /// What a process that starts now has in its `stat`.
-    fn start_ticks(&self) -> u64 {
+    pub(super) fn start_ticks(&self) -> u64 {
         BOOTED_TICKS.saturating_add(self.ticks.saturating_mul(10))
     }
 
@@ -116,12 +116,16 @@ impl Engine {
             self.gpu(gpu)?;
         }
         let meant = |index: u32| gpu.is_none_or(|gpu| gpu == index);
-        let holds = |state: &GpuState| state.processes.iter().any(|process| process.pid == pid);
+        let holds = |state: &GpuState| {
+            state.processes.iter().any(|process| process.pid == pid)
+                || state.observers.iter().any(|observer| observer.pid == pid)
+        };
         if !(0..).zip(&self.state.gpus).any(|(index, state)| meant(index) && holds(state)) {
             return Err(Refusal::NotHeld { pid });
         }
         for (_, state) in (0..).zip(&mut self.state.gpus).filter(|(index, _)| meant(*index)) {
             state.processes.retain(|process| process.pid != pid);
+            state.observers.retain(|observer| observer.pid != pid);
             recount(state);
         }
         if let Some(life) = pid.checked_sub(SCRIPTED_PID).and_then(|gpu| self.life(gpu)) {
@@ -137,6 +141,7 @@ impl Engine {
         }
         if let Ok(state) = self.gpu(gpu) {
             state.processes.clear();
+            state.observers.clear();
             recount(state);
         }
     }
@@ -179,7 +184,7 @@ fn loaded(
 }
 
 /// The cgroup of a service that is this program.
-fn service(name: &str) -> String {
+pub(super) fn service(name: &str) -> String {
     format!("/system.slice/{}.service", program(name))
 }
 

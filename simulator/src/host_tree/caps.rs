@@ -1,4 +1,8 @@
 //! MIG capabilities: who may open an instance is decided by a device file, whose number stands in `/proc`.
+//!
+//! The kernel module makes what is in `/proc`. The device files are made by others (`nvidia-modprobe`, which whoever begins to use
+//! MIG runs, or `nvidia-ctk`), so instances that are created while the node runs have none until somebody makes them, and
+//! those of instances that were destroyed stay.
 
 use std::fmt::Write as _;
 
@@ -14,15 +18,21 @@ const GPUS: u32 = 32;
 const GPU_INSTANCES: u32 = 15;
 const COMPUTE_INSTANCES: u32 = 8;
 
-fn gpu_instance_minor(gpu: u32, gi: u32) -> u32 {
+pub(super) fn gpu_instance_minor(gpu: u32, gi: u32) -> u32 {
     FIRST + (gpu * GPU_INSTANCES + gi) * (COMPUTE_INSTANCES + 1)
+}
+
+pub(super) fn compute_instance_minor(gpu: u32, gi: u32, ci: u32) -> u32 {
+    gpu_instance_minor(gpu, gi) + 1 + ci
 }
 
 /// Adds the capabilities of all GPUs in MIG mode.
 pub(super) fn add(tree: &mut Tree, state: &NodeState) {
     let root = "proc/driver/nvidia/capabilities";
-    capability(tree, &format!("{root}/mig/config"), CONFIG);
-    capability(tree, &format!("{root}/mig/monitor"), MONITOR);
+    for (name, minor) in [("config", CONFIG), ("monitor", MONITOR)] {
+        capability(tree, &format!("{root}/mig/{name}"), minor);
+        tree.file(node(minor), "");
+    }
     tree.file("proc/driver/nvidia-caps/mig-minors", minors());
     for gpu in state.gpus.iter().filter(|gpu| gpu.bound) {
         let Some(mig) = gpu.mig.as_ref().filter(|mig| mig.mode.0) else { continue };
@@ -34,7 +44,8 @@ pub(super) fn add(tree: &mut Tree, state: &NodeState) {
             let number = gpu_instance_minor(minor, gi.id);
             capability(tree, &format!("{directory}/access"), number);
             for ci in &gi.compute {
-                capability(tree, &format!("{directory}/ci{}/access", ci.id), number + 1 + ci.id);
+                let number = compute_instance_minor(minor, gi.id, ci.id);
+                capability(tree, &format!("{directory}/ci{}/access", ci.id), number);
             }
         }
     }
@@ -42,7 +53,25 @@ pub(super) fn add(tree: &mut Tree, state: &NodeState) {
 
 fn capability(tree: &mut Tree, at: &str, minor: u32) {
     tree.file(at, format!("DeviceFileMinor: {minor}\nDeviceFileMode: 292\nDeviceFileModify: 1"));
-    tree.file(format!("dev/nvidia-caps/nvidia-cap{minor}"), "");
+}
+
+/// Where the device files are.
+pub(super) const NODES: &str = "dev/nvidia-caps";
+
+fn node(minor: u32) -> String {
+    format!("{NODES}/nvidia-cap{minor}")
+}
+
+/// Adds the device files of instances that are there when the node begins: somebody has made use of them before.
+pub(super) fn add_nodes(tree: &mut Tree, state: &NodeState) {
+    for gpu in state.gpus.iter().filter(|gpu| state.driver.loaded && gpu.bound) {
+        for gi in gpu.mig.iter().flat_map(|mig| &mig.instances) {
+            tree.file(node(gpu_instance_minor(gpu.identity.minor, gi.id)), "");
+            for ci in &gi.compute {
+                tree.file(node(compute_instance_minor(gpu.identity.minor, gi.id, ci.id)), "");
+            }
+        }
+    }
 }
 
 /// The table of all numbers.
@@ -54,7 +83,8 @@ fn minors() -> String {
             // Writing to a string cannot fail.
             let _ = writeln!(table, "gpu{gpu}/gi{gi}/access {number}");
             for ci in 0..COMPUTE_INSTANCES {
-                let _ = writeln!(table, "gpu{gpu}/gi{gi}/ci{ci}/access {}", number + 1 + ci);
+                let _ =
+                    writeln!(table, "gpu{gpu}/gi{gi}/ci{ci}/access {}", compute_instance_minor(gpu, gi, ci));
             }
         }
     }

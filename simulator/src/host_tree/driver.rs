@@ -14,7 +14,7 @@ const DRIVERS: [&str; 2] = ["nvidia", "nvidia-nvswitch"];
 
 /// Everything below these is the driver's.
 const OWN: [&str; 4] =
-    ["proc/driver/nvidia", "proc/driver/nvidia-caps", "sys/module/nvidia", "dev/nvidia-caps"];
+    ["proc/driver/nvidia", "proc/driver/nvidia-caps", "sys/module/nvidia", "sys/module/nvidia_drm"];
 
 /// Adds what belongs to the present state.
 pub(super) fn add(tree: &mut Tree, node: &Node, state: &NodeState) {
@@ -31,12 +31,19 @@ pub(super) fn add(tree: &mut Tree, node: &Node, state: &NodeState) {
     tree.file("proc/devices", devices(loaded));
     tree.file(
         "proc/modules",
-        if loaded {
-            "nvidia_uvm 2195456 0 - Live 0x0\nnvidia 14381056 1 nvidia_uvm, Live 0x0\n"
-        } else {
-            "\n"
+        match (loaded, state.driver.modeset) {
+            (true, false) => "nvidia_uvm 2195456 0 - Live 0x0\nnvidia 14381056 1 nvidia_uvm, Live 0x0\n",
+            (true, true) => {
+                "nvidia_drm 135168 2 - Live 0x0\nnvidia_modeset 1802240 1 nvidia_drm, Live 0x0\n\
+                 nvidia_uvm 2195456 0 - Live 0x0\nnvidia 14381056 18 nvidia_uvm,nvidia_modeset, Live 0x0\n"
+            }
+            (false, _) => "\n",
         },
     );
+    if loaded && state.driver.modeset {
+        tree.file("sys/module/nvidia_drm/refcnt", 2);
+        tree.file("sys/module/nvidia_drm/parameters/modeset", "Y");
+    }
     if loaded {
         module(tree, node, &state.driver);
         caps_if_any(tree, state);

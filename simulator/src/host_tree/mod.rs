@@ -7,6 +7,7 @@ mod caps;
 mod driver;
 mod machine;
 mod nic;
+mod open_files;
 mod pci;
 mod processors;
 #[cfg(test)]
@@ -53,11 +54,23 @@ pub fn write(node: &Node, state: &NodeState, root: &Path) -> Result<(), HostTree
     processors::add(&mut tree, node);
     pci::add(&mut tree, node);
     nic::add(&mut tree, node);
-    for of_the_kernel in ["sys", "proc"] {
+    for of_the_kernel in ["sys", "proc", caps::NODES] {
         tree::remove(&root.join(of_the_kernel))?;
     }
+    caps::add_nodes(&mut tree, state);
     tree.make(root)?;
     refresh(node, state, root)
+}
+
+/// Takes away what does not outlive a start of the machine: it is in memory only.
+///
+/// # Errors
+/// A file that could not be removed.
+pub fn reboot(root: &Path) -> Result<(), HostTreeError> {
+    for name in tree::names(&root.join("run"))? {
+        tree::remove(&root.join("run").join(name))?;
+    }
+    tree::remove(&root.join(caps::NODES))
 }
 
 /// Brings the files that change with the node's state up to date: those of the driver, link speeds, processes.
@@ -67,6 +80,7 @@ pub fn write(node: &Node, state: &NodeState, root: &Path) -> Result<(), HostTree
 pub fn refresh(node: &Node, state: &NodeState, root: &Path) -> Result<(), HostTreeError> {
     let mut tree = Tree::default();
     driver::add(&mut tree, node, state);
+    machine::add_boot(&mut tree, node, state);
     machine::add_processes(&mut tree, state);
     // New files first: whoever looks in between sees too much rather than too little.
     tree.make(root)?;

@@ -45,6 +45,11 @@ impl Tree {
         self.0.insert(at, Entry::Link(target));
     }
 
+    /// Adds a link with this text, as the kernel shows open files: it leads below the machine's root, not this one.
+    pub(super) fn link_as_is(&mut self, at: impl Into<PathBuf>, text: impl Into<PathBuf>) {
+        self.0.insert(at.into(), Entry::Link(text.into()));
+    }
+
     /// What is planned at a path.
     pub(super) fn get(&self, at: &Path) -> Option<&Entry> {
         self.0.get(at)

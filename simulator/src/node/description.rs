@@ -16,6 +16,9 @@ pub struct Description {
     pub about: String,
     /// Version of the installed driver; none on a machine without one.
     pub driver: Option<DriverVersion>,
+    /// Whether it is a virtual machine to which the GPUs are passed through, which then cannot reset them.
+    #[serde(default)]
+    pub virtual_machine: bool,
     /// Processors.
     pub cpu: CpuDescription,
     /// NUMA nodes.

@@ -10,7 +10,7 @@ mod connections;
 mod error;
 mod shown;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
 use std::net::Shutdown;
@@ -29,7 +29,8 @@ use self::error::in_full;
 pub use self::error::{CommandError, ServeError};
 use self::shown::Shown;
 use crate::command::{Applied, Command};
-use crate::engine::Engine;
+use crate::driver_call::{Called, DriverCall};
+use crate::engine::{DriverUser, Engine};
 use crate::host_tree;
 use crate::library;
 use crate::node::Node;
@@ -69,8 +70,8 @@ struct Shared {
     /// The listening socket once more, under the type that can shut it down.
     listening: UnixStream,
     core: Mutex<Core>,
-    /// Processes that have the driver open, by connection.
-    users: Mutex<BTreeMap<u64, u32>>,
+    /// Processes that have the driver open, and which GPUs, by connection.
+    users: Mutex<BTreeMap<u64, DriverUser>>,
     /// Open connections by number, to be cut at the end.
     connections: Mutex<BTreeMap<u64, UnixStream>>,
     stopping: AtomicBool,
@@ -236,6 +237,9 @@ impl Core {
         if shown.missing_symbols != self.shown.missing_symbols {
             library::install(dir, &shown.missing_symbols)?;
         }
+        if shown.boots != self.shown.boots {
+            host_tree::reboot(&dir.join("host"))?;
+        }
         if shown != self.shown {
             host_tree::refresh(self.engine.node(), state, &dir.join("host"))?;
             self.shown = shown;
@@ -256,8 +260,8 @@ impl Shared {
     }
 
     fn command(&self, command: Command) -> Result<Applied, CommandError> {
-        let unloads = matches!(command, Command::UnloadDriver { .. });
-        let users = self.driver_users();
+        let unloads = matches!(command, Command::UnloadDriver { .. } | Command::Reboot);
+        let users = self.users();
         let applied = self.change(|engine| {
             engine.set_clients(users);
             engine.apply(command)
@@ -269,8 +273,21 @@ impl Shared {
         Ok(applied)
     }
 
+    fn users(&self) -> Vec<DriverUser> {
+        locked(&self.users).values().cloned().collect()
+    }
+
+    /// What a client asks of the driver.
+    fn call(&self, pid: u32, load: u64, call: DriverCall) -> Result<Result<Called, u32>, ServeError> {
+        let users = self.users();
+        self.change(|engine| {
+            engine.set_clients(users);
+            engine.call(call, pid, load)
+        })
+    }
+
     fn driver_users(&self) -> Vec<u32> {
-        let mut pids: Vec<u32> = locked(&self.users).values().copied().collect();
+        let mut pids: Vec<u32> = self.users().iter().map(|user| user.pid).collect();
         pids.sort_unstable();
         pids.dedup();
         pids
@@ -306,9 +323,24 @@ impl Shared {
     fn answer(&self, connection: u64, request: Request) -> Reply {
         match request {
             Request::OpenDriver { pid } => {
-                locked(&self.users).insert(connection, pid);
+                locked(&self.users).insert(connection, DriverUser { pid, gpus: BTreeSet::new() });
                 Reply::Done
             }
+            Request::OpenGpu { gpu } => {
+                if let Some(user) = locked(&self.users).get_mut(&connection) {
+                    user.gpus.insert(gpu);
+                }
+                Reply::Done
+            }
+            Request::Call { pid, load, call } => match self.call(pid, load, call) {
+                Ok(Ok(called)) => Reply::Called(called),
+                Ok(Err(code)) => Reply::Code(code),
+                Err(error) => Reply::Failed(in_full(&error)),
+            },
+            Request::Strike { fault } => match self.change(|engine| engine.strike(fault)) {
+                Ok(struck) => Reply::Struck(struck),
+                Err(error) => Reply::Failed(in_full(&error)),
+            },
             Request::CloseDriver => {
                 locked(&self.users).remove(&connection);
                 Reply::Done

@@ -1,6 +1,6 @@
 //! What of a node's state is also shown as files, to rewrite them only when that changes.
 
-use crate::state::{MigState, NodeState};
+use crate::state::{MigState, NodeState, ObserverState, ProcessState};
 
 /// What of the state is also shown as files.
 #[derive(PartialEq)]
@@ -9,7 +9,11 @@ pub(super) struct Shown {
     pub(super) missing_symbols: Vec<String>,
     reachable: Vec<(bool, bool)>,
     pcie: Vec<(u32, u32)>,
-    processes: Vec<Vec<u32>>,
+    /// Process, cgroup, instance.
+    processes: Vec<Vec<(u32, String, Option<(u32, u32)>)>>,
+    observers: Vec<Vec<ObserverState>>,
+    modeset: bool,
+    pub(super) boots: u64,
     mig: Vec<Option<MigState>>,
 }
 
@@ -21,10 +25,17 @@ impl Shown {
             missing_symbols: state.driver.missing_symbols.clone(),
             reachable: gpus().map(|gpu| (gpu.lost, gpu.bound)).collect(),
             pcie: gpus().map(|gpu| (gpu.now.pcie_generation, gpu.now.pcie_width)).collect(),
-            processes: gpus().map(|gpu| gpu.processes.iter().map(|process| process.pid).collect()).collect(),
+            processes: gpus().map(|gpu| gpu.processes.iter().map(process).collect()).collect(),
+            observers: gpus().map(|gpu| gpu.observers.clone()).collect(),
+            modeset: state.driver.modeset,
+            boots: state.boots,
             mig: gpus().map(|gpu| gpu.mig.as_ref().map(instances_only)).collect(),
         }
     }
+}
+
+fn process(of: &ProcessState) -> (u32, String, Option<(u32, u32)>) {
+    (of.pid, of.cgroup.clone(), of.instance)
 }
 
 /// Mode and instances: what their memory holds is no matter of files, and the profiles do not change.

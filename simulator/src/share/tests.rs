@@ -136,7 +136,7 @@ fn a_fault_wakes_those_who_wait_and_a_tick_does_not() {
         }
         began.elapsed()
     });
-    state.faults.push(Fault { id: 1, gpu: None, symbol: None, effect: Effect::Block });
+    state.faults.push(Fault { id: 1, gpu: None, symbol: None, effect: Effect::Block, strike: None });
     publisher.publish(&state).unwrap();
     assert!(waiter.join().unwrap() < Duration::from_secs(30));
 }

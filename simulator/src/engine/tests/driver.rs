@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn a_driver_in_use_stays() {
     let mut engine = idle();
-    engine.set_clients(vec![77]);
+    engine.set_clients(vec![DriverUser { pid: 77, gpus: [0].into() }]);
     engine.apply(Command::Hold(hold(5, 99, 1))).unwrap();
     let error = engine.apply(Command::UnloadDriver { force: false }).unwrap_err();
     assert_eq!(error, Refusal::InUse { pids: vec![77, 99] });
