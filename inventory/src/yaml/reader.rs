@@ -112,7 +112,9 @@ impl<'a> Section<'a> {
     }
 
     fn find(&mut self, key: &'static str) -> Option<&'a Node> {
-        self.known.push(key);
+        if !self.known.contains(&key) {
+            self.known.push(key);
+        }
         self.entries.iter().find(|(entry, _)| entry.name == key).map(|(_, node)| node)
     }
 
@@ -138,6 +140,16 @@ impl<'a> Spot<'a> {
         Self { path: String::new(), node: document, notes }
     }
 
+    /// It and its line.
+    pub fn node(&self) -> &'a Node {
+        self.node
+    }
+
+    /// The keys that lead to it; empty for the document.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
     /// Its line, from 1.
     pub fn line(&self) -> u64 {
         self.node.line
@@ -152,6 +164,11 @@ impl<'a> Spot<'a> {
     pub fn wrong(&self, message: &str) {
         let place = if self.path.is_empty() { "the document" } else { &self.path };
         self.notes.add(self.node.line, format!("{place}: {message}"));
+    }
+
+    /// What was read from it; absent where it is wrong, which is noted.
+    pub fn noted<T>(&self, read: Result<T, String>) -> Option<T> {
+        read.map_err(|message| self.wrong(&message)).ok()
     }
 
     /// It as a section with known keys.
