@@ -8,6 +8,7 @@
 mod agent;
 mod control_plane;
 mod node;
+mod partition;
 mod program;
 mod real_node;
 mod scrape;
@@ -16,6 +17,7 @@ mod text_only;
 pub use agent::{Agent, Response};
 pub use control_plane::{Answer, Bound, Client, ControlPlane, Identity, Request, Stage, documents, pod};
 pub use node::Node;
+pub use partition::{Division, Finished, Gpu, Instance, Moment, Running, Site};
 pub use program::{gpulet, gpulet_sim, others_python, wait_until, wait_within};
 pub use real_node::{Answers, Device, Holding, Memory, Ran, RealNode};
 pub use scrape::Scrape;
