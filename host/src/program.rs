@@ -161,6 +161,12 @@ impl Program {
         Some(Self { system, path, shown: inside.display().to_string() })
     }
 
+    /// How it has to be told of the file at this real path.
+    pub(crate) fn sees(&self, real: &Path) -> PathBuf {
+        let inside = self.system.as_ref().and_then(|system| real.strip_prefix(system).ok());
+        inside.map_or_else(|| real.to_owned(), |inside| Path::new("/").join(inside))
+    }
+
     /// Runs it. Its input is empty; it knows no more than the deadline of when it is stopped.
     ///
     /// # Errors

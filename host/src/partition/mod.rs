@@ -6,7 +6,12 @@
 //! - [`reset`], [`reboot`]: where the driver puts a change of mode off until then
 //! - [`aftercare`]: device files and the CDI specification, brought to what there is now
 
+pub mod aftercare;
+mod capabilities;
 pub mod lock;
+pub mod preflight;
 pub mod reboot;
 pub mod reset;
 pub mod store;
+
+pub use capabilities::CapabilityOf;
