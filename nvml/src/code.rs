@@ -45,6 +45,11 @@ pub(crate) fn is_fatal(code: u32) -> bool {
     matches!(code, UNINITIALIZED | DRIVER_NOT_LOADED | GPU_IS_LOST | RESET_REQUIRED)
 }
 
+/// Whether there is no driver any more that could be called, until it is opened anew.
+pub(crate) fn is_driver_gone(cause: Cause) -> bool {
+    matches!(cause, Cause::Code(UNINITIALIZED | DRIVER_NOT_LOADED))
+}
+
 /// What a GPU is that gave this answer instead of data.
 pub(crate) fn down_reason(answer: Answer) -> DownReason {
     match answer.cause {

@@ -70,7 +70,7 @@ impl Changing<'_> {
                     }
                 }
                 // Destroyed since it was listed.
-                Err(Cause::Code(code::NOT_FOUND)) => {}
+                Err(Cause::Code(code::NOT_FOUND | code::INVALID_ARGUMENT)) => {}
                 Err(cause) => return Err(self.told(symbol::GPU_INSTANCE.name, cause)),
             }
         }
@@ -95,7 +95,7 @@ impl Changing<'_> {
             match compute_instance(self.calls, handle, kind) {
                 Ok(compute) if compute.at() == at => return Ok(handle),
                 // Destroyed since it was listed.
-                Ok(_) | Err(Answer { cause: Cause::Code(code::NOT_FOUND), .. }) => {}
+                Ok(_) | Err(Answer { cause: Cause::Code(code::NOT_FOUND | code::INVALID_ARGUMENT), .. }) => {}
                 Err(answer) => return Err(self.answered(answer)),
             }
         }

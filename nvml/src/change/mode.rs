@@ -19,9 +19,15 @@ pub(super) fn set_mig_mode(changing: Changing<'_>, device: Device, on: bool) -> 
     if mode.is_some_and(|mode| mode.current == on && mode.pending == on) {
         return Ok(Changed::default());
     }
-    let put_off = changing.calls.set_mig_mode(device, on).map_err(|cause| changing.told(call, cause))?;
-    let put_off = put_off.map(|cause| PutOff { gpu: changing.gpu.clone(), answer: Answer { call, cause } });
-    Ok(Changed { put_off })
+    let activation = changing.calls.set_mig_mode(device, on).map_err(|cause| changing.told(call, cause))?;
+    let Some(cause) = activation else { return Ok(Changed::default()) };
+    let answer = Answer { call, cause };
+    // A GPU that needs no reset for it has nothing to wait for: the driver leaves it as it is, and reports success.
+    let mode = division::mode(changing.calls, device).ok().flatten();
+    if mode.is_some_and(|mode| mode.pending != on) {
+        return Err(changing.answered(answer));
+    }
+    Ok(Changed { put_off: Some(PutOff { gpu: changing.gpu.clone(), answer }) })
 }
 
 /// Whether persistence mode is on; absent where the GPU has none.

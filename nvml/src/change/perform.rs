@@ -1,8 +1,10 @@
 //! Carries out one change, on the thread of the GPU.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use gpulet_inventory::mig::{ComputeInstanceId, GpuInstanceId, Placement};
+use gpulet_inventory::process::GpuProcess;
 use gpulet_inventory::reading::{Cause, Reading};
 use gpulet_partition::observed::Holder;
 use gpulet_partition::step::{InstanceAt, Step};
@@ -22,43 +24,44 @@ pub(crate) fn perform(changing: Changing<'_>, change: Change) -> Result<Changed,
     let device = changing.device()?;
     match change {
         Change::Persistence(on) => mode::set_persistence(changing, device, on),
-        Change::Step(Step::SetMode(on)) => mode::set_mig_mode(changing, device, on),
         Change::Step(step) => {
-            let outcome = carry_out(changing, device, step);
-            outcome.map(|()| Changed::default()).map_err(|error| with_holders(changing, device, step, error))
+            carry_out(changing, device, step).map_err(|error| with_holders(changing, device, step, error))
         }
     }
 }
 
-fn carry_out(changing: Changing<'_>, device: Device, step: Step) -> Result<(), ChangeError> {
-    let calls = changing.calls;
+fn carry_out(changing: Changing<'_>, device: Device, step: Step) -> Result<Changed, ChangeError> {
     match step {
-        // Not about an instance; done by its own.
-        Step::SetMode(on) => mode::set_mig_mode(changing, device, on).map(|_| ()),
+        Step::SetMode(on) => return mode::set_mig_mode(changing, device, on),
         Step::CreateInstance(InstanceAt { profile, placement }) => {
-            let outcome = calls.create_gpu_instance(device, profile, placement);
-            outcome.map(|_| ()).map_err(|cause| changing.told(symbol::CREATE_GPU_INSTANCE.name, cause))
+            let outcome = changing.calls.create_gpu_instance(device, profile, placement);
+            outcome.map_err(|cause| changing.told(symbol::CREATE_GPU_INSTANCE.name, cause))?;
         }
         Step::DestroyInstance(at) => {
             let instance = changing.instance(device, at)?;
-            let outcome = calls.destroy_gpu_instance(instance);
-            outcome.map_err(|cause| changing.told(symbol::DESTROY_GPU_INSTANCE.name, cause))
+            let outcome = changing.calls.destroy_gpu_instance(instance);
+            outcome.map_err(|cause| changing.told(symbol::DESTROY_GPU_INSTANCE.name, cause))?;
         }
         Step::CreateCompute { within, profile, placement } => {
             let instance = changing.instance(device, within)?;
             let kind = changing.kind(instance, profile)?;
             match placement {
-                Some(placement) => create_compute_at(changing, instance, kind, placement),
-                None => create_compute(changing, instance, kind).map(|_| ()),
+                Some(placement) => create_compute_at(changing, instance, kind, placement)?,
+                None => drop(create_compute(changing, instance, kind)?),
             }
         }
         Step::DestroyCompute { within, compute } => {
             let instance = changing.instance(device, within)?;
             let compute = changing.compute(instance, compute)?;
-            let outcome = calls.destroy_compute_instance(compute);
-            outcome.map_err(|cause| changing.told(symbol::DESTROY_COMPUTE_INSTANCE.name, cause))
+            destroy_compute(changing, compute)?;
         }
     }
+    Ok(Changed::default())
+}
+
+fn destroy_compute(changing: Changing<'_>, compute: ComputeInstance) -> Result<(), ChangeError> {
+    let outcome = changing.calls.destroy_compute_instance(compute);
+    outcome.map_err(|cause| changing.told(symbol::DESTROY_COMPUTE_INSTANCE.name, cause))
 }
 
 /// Creates a compute instance in this place. A driver that is too old to be told one is let choose; where it chose
@@ -83,8 +86,7 @@ fn create_compute_at(
     if got == Ok(placement) {
         return Ok(());
     }
-    let removed = changing.calls.destroy_compute_instance(created);
-    removed.map_err(|cause| changing.told(symbol::DESTROY_COMPUTE_INSTANCE.name, cause))?;
+    destroy_compute(changing, created)?;
     let got = got.map_err(|cause| changing.told(symbol::COMPUTE_INSTANCE.name, cause))?;
     Err(ChangeError::Elsewhere { gpu: changing.gpu.clone(), doing: changing.doing, got })
 }
@@ -106,32 +108,45 @@ fn with_holders(changing: Changing<'_>, device: Device, step: Step, error: Chang
     ChangeError::InUse { gpu, doing, answer, holders }
 }
 
-/// The processes that the driver lists where a step destroys something; absent where they cannot be told.
+/// The processes that the driver lists where a step changes something; absent where they cannot be told.
 fn holders(changing: Changing<'_>, device: Device, step: Step) -> Option<Vec<Holder>> {
-    let calls = changing.calls;
-    let (within, compute) = match step {
-        Step::DestroyInstance(at) => (at, None),
-        Step::DestroyCompute { within, compute } => (within, Some(compute)),
-        Step::SetMode(_) | Step::CreateInstance(_) | Step::CreateCompute { .. } => return None,
-    };
-    let instance = changing.instance(device, within).ok()?;
-    let id = GpuInstanceId(calls.get(&symbol::GPU_INSTANCE, instance).ok()?.id);
-    let compute = match compute {
-        Some(at) => {
-            let handle = changing.compute(instance, at).ok()?;
-            Some(ComputeInstanceId(calls.compute_instance(handle).ok()?.0.id))
-        }
-        None => None,
-    };
+    let place = place(changing, device, step)?;
     let (mut capabilities, now) = (Capabilities::default(), Instant::now());
-    let asked = &mut Asked { calls, device, capabilities: &mut capabilities, now };
+    let asked = &mut Asked { calls: changing.calls, device, capabilities: &mut capabilities, now };
     let Reading::Supported(processes) = processes::read(asked, &mut Vec::new()) else { return None };
-    let there = processes.into_iter().filter(|process| {
-        let of_compute = compute.is_none() || process.compute_instance.is_none();
-        process.gpu_instance == Some(id) && (of_compute || process.compute_instance == compute)
-    });
-    let mut pids: Vec<u32> = there.map(|process| process.pid).collect();
-    pids.sort_unstable();
-    pids.dedup();
+    let there = processes.into_iter().filter(|process| place.has(process));
+    let pids: BTreeSet<u32> = there.map(|process| process.pid).collect();
     Some(pids.into_iter().map(|pid| Holder::Process { pid, program: None, pod: None }).collect())
+}
+
+/// A part of a GPU by the driver's numbers of now; without any it is the whole.
+#[derive(Debug, Default)]
+struct Place {
+    instance: Option<GpuInstanceId>,
+    compute: Option<ComputeInstanceId>,
+}
+
+impl Place {
+    fn has(&self, process: &GpuProcess) -> bool {
+        let in_compute = self.compute.is_none() || process.compute_instance.is_none();
+        let in_instance = process.gpu_instance == self.instance;
+        let of_compute = in_compute || process.compute_instance == self.compute;
+        self.instance.is_none() || in_instance && of_compute
+    }
+}
+
+/// Where a step changes something.
+fn place(changing: Changing<'_>, device: Device, step: Step) -> Option<Place> {
+    let (within, compute) = match step {
+        Step::SetMode(_) => return Some(Place::default()),
+        Step::CreateInstance(_) => return None,
+        Step::DestroyInstance(at) | Step::CreateCompute { within: at, .. } => (at, None),
+        Step::DestroyCompute { within, compute } => (within, Some(compute)),
+    };
+    let handle = changing.instance(device, within).ok()?;
+    let instance = Some(GpuInstanceId(changing.calls.get(&symbol::GPU_INSTANCE, handle).ok()?.id));
+    let Some(at) = compute else { return Some(Place { instance, compute: None }) };
+    let compute = changing.compute(handle, at).ok()?;
+    let compute = Some(ComputeInstanceId(changing.calls.compute_instance(compute).ok()?.0.id));
+    Some(Place { instance, compute })
 }

@@ -6,14 +6,7 @@ use gpulet_inventory::gpu::GpuUuid;
 use gpulet_inventory::mig::{ComputeInstanceId, GpuInstanceId, MigMode, Placement};
 use gpulet_inventory::process::GpuProcess;
 use gpulet_inventory::reading::{Answer, Cause, Reading};
-mod names {
-    pub(super) fn profile(word: Option<&str>, _k: u32, _s: u32, _m: u64, _t: u64) -> String {
-        word.unwrap_or_default().to_owned()
-    }
-    pub(super) fn compute(c: u32, n: &str, s: u32) -> String {
-        if c == s { n.to_owned() } else { format!("{c}c.{n}") }
-    }
-}
+use gpulet_partition::names;
 use gpulet_partition::observed::{Compute, ComputeProfile, GpuDivision, Holder, Instance, Profile};
 
 use super::offer::{self, Kind, Offer};
@@ -74,7 +67,7 @@ fn found(calls: &Calls, device: Device, offers: &[Offer]) -> Result<Vec<Found>, 
         match instance(calls, handle) {
             Ok(found) => all.push(found),
             // Destroyed since it was listed.
-            Err(Answer { cause: Cause::Code(code::NOT_FOUND), .. }) => {}
+            Err(Answer { cause: Cause::Code(code::NOT_FOUND | code::INVALID_ARGUMENT), .. }) => {}
             Err(answer) => return Err(answer),
         }
     }

@@ -15,6 +15,7 @@ use super::Report;
 use super::task::Turn;
 use crate::Classes;
 use crate::change::{Change, ChangeError, Changing, Doing};
+use crate::code;
 use crate::raw::calls::Calls;
 use crate::read::locality::{GpuAnswers, Peer};
 use crate::reader::Reader;
@@ -76,6 +77,10 @@ impl Thread {
         work: impl Fn(Changing<'_>) -> Result<T, ChangeError>,
     ) -> Result<T, ChangeError> {
         let outcome = work(Changing { calls: &self.calls, index: self.index, gpu, doing });
+        let lost_driver = |answer: Answer| code::is_driver_gone(answer.cause);
+        if self.calls.fatal().is_some_and(lost_driver) {
+            self.forget_gpu();
+        }
         // Also what was refused may have had an effect.
         match doing {
             Doing::Change(Change::Step(Step::SetMode(_))) => self.forget_gpu(),
