@@ -43,7 +43,7 @@ fn entry(name: &str, spot: &Spot<'_>) -> Option<Entry> {
     let mut section = spot.section();
     let division = division(&mut section);
     section.finish();
-    let place = Place { line: 0, path: format!("annotation {ANNOTATION}, {}", spot.path()) };
+    let place = Place { line: 0, path: format!("annotation {ANNOTATION}: {}", spot.path()) };
     Some(Entry { place, filter: Vec::new(), devices: Devices::These(vec![target?]), division: division? })
 }
 

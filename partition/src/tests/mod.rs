@@ -8,6 +8,7 @@ mod layouts;
 mod mode;
 mod model;
 mod node;
+pub(crate) mod nodes;
 mod properties;
-mod tables;
+pub(crate) mod tables;
 mod traps;

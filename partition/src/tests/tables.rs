@@ -7,13 +7,13 @@ use crate::desired::WantedInstance;
 use crate::observed::{Compute, ComputeProfile, Engines, GpuDivision, Holder, Instance, PodName, Profile};
 
 /// Of an A100 or newer: eight units of memory, seven slices.
-pub(super) const ONE: u32 = 19;
-pub(super) const ONE_ME: u32 = 20;
-pub(super) const ONE_DOUBLE: u32 = 15;
-pub(super) const TWO: u32 = 14;
-pub(super) const THREE: u32 = 9;
-pub(super) const FOUR: u32 = 5;
-pub(super) const SEVEN: u32 = 0;
+pub(crate) const ONE: u32 = 19;
+pub(crate) const ONE_ME: u32 = 20;
+pub(crate) const ONE_DOUBLE: u32 = 15;
+pub(crate) const TWO: u32 = 14;
+pub(crate) const THREE: u32 = 9;
+pub(crate) const FOUR: u32 = 5;
+pub(crate) const SEVEN: u32 = 0;
 
 /// Id, name, slices, places, size, how many, engines, multiprocessors.
 type Row = (u32, &'static str, u32, &'static [u32], u32, u32, [u32; 4], u32);
@@ -51,24 +51,24 @@ const RTX_PRO_6000: [Row; 11] = [
     (32, "4g.96gb+gfx", 4, &[0], 12, 1, [4, 4, 4, 1], 188),
 ];
 
-pub(super) fn uuid(number: u32) -> GpuUuid {
+pub(crate) fn uuid(number: u32) -> GpuUuid {
     format!("GPU-00000000-0000-0000-0000-{number:012}").parse().unwrap()
 }
 
 /// Some of the profiles of a GPU with seven slices; empty, in MIG mode.
-pub(super) fn seven_slices(ids: &[u32]) -> GpuDivision {
+pub(crate) fn seven_slices(ids: &[u32]) -> GpuDivision {
     gpu(SEVEN_SLICES.iter().filter(|row| ids.contains(&row.0)))
 }
 
-pub(super) fn a100() -> GpuDivision {
+pub(crate) fn a100() -> GpuDivision {
     gpu(SEVEN_SLICES.iter())
 }
 
-pub(super) fn a30() -> GpuDivision {
+pub(crate) fn a30() -> GpuDivision {
     gpu(A30.iter())
 }
 
-pub(super) fn rtx_pro_6000() -> GpuDivision {
+pub(crate) fn rtx_pro_6000() -> GpuDivision {
     gpu(RTX_PRO_6000.iter())
 }
 
@@ -124,19 +124,19 @@ fn compute_profiles(name: &str, slices: u32) -> Vec<ComputeProfile> {
 }
 
 /// The compute profile that takes a whole GPU instance, and its slices.
-pub(super) fn whole(division: &GpuDivision, profile: u32) -> (u32, u32) {
+pub(crate) fn whole(division: &GpuDivision, profile: u32) -> (u32, u32) {
     let own = division.profile(profile).unwrap().compute_profiles.last().unwrap();
     (own.id, own.slices)
 }
 
 /// Instances that are wanted, each with one compute instance that takes all of it.
-pub(super) fn wanted(division: &GpuDivision, profiles: &[u32]) -> Vec<WantedInstance> {
+pub(crate) fn wanted(division: &GpuDivision, profiles: &[u32]) -> Vec<WantedInstance> {
     let one = |id: &u32| WantedInstance { profile: *id, computes: vec![whole(division, *id).0] };
     profiles.iter().map(one).collect()
 }
 
 /// An instance that is there, with one compute instance that takes all of it.
-pub(super) fn instance(division: &GpuDivision, id: u32, profile: u32, start: u32) -> Instance {
+pub(crate) fn instance(division: &GpuDivision, id: u32, profile: u32, start: u32) -> Instance {
     let places = &division.profile(profile).unwrap().placements;
     let placement = *places.iter().find(|placement| placement.start == start).unwrap();
     let (whole, size) = whole(division, profile);
@@ -155,7 +155,7 @@ pub(super) fn instance(division: &GpuDivision, id: u32, profile: u32, start: u32
 }
 
 /// The same GPU with instances of these profiles at these units.
-pub(super) fn divided(mut division: GpuDivision, layout: &[(u32, u32)]) -> GpuDivision {
+pub(crate) fn divided(mut division: GpuDivision, layout: &[(u32, u32)]) -> GpuDivision {
     let numbered = (1..).zip(layout);
     division.instances =
         numbered.map(|(id, (profile, start))| instance(&division, id, *profile, *start)).collect();
@@ -163,13 +163,13 @@ pub(super) fn divided(mut division: GpuDivision, layout: &[(u32, u32)]) -> GpuDi
 }
 
 /// A process of a Pod.
-pub(super) fn holder(pid: u32) -> Holder {
+pub(crate) fn holder(pid: u32) -> Holder {
     let pod = PodName { namespace: "ml".to_owned(), name: format!("train-{pid}") };
     Holder::Process { pid, program: Some("python".to_owned()), pod: Some(pod) }
 }
 
 /// Lets processes use these instances, by position.
-pub(super) fn used(mut division: GpuDivision, positions: &[usize]) -> GpuDivision {
+pub(crate) fn used(mut division: GpuDivision, positions: &[usize]) -> GpuDivision {
     for at in positions {
         let pid = 100 + u32::try_from(*at).unwrap();
         division.instances[*at].computes[0].holders = vec![holder(pid)];
