@@ -3,15 +3,19 @@
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
 use crate::command::{Applied, Command, Refusal};
 use crate::driver_call::{Called, DriverCall};
 use crate::protocol::{Connection, Reply, Request, SOCKET_NAME};
-use crate::state::{Effect, NodeState};
+use crate::state::{Effect, Fault, NodeState};
 
 /// How long a server may take over a reply.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How often it is looked whether a fault was cleared.
+const ROUND: Duration = Duration::from_millis(20);
 
 /// Why nothing came of a request.
 #[derive(Debug, thiserror::Error)]
@@ -122,6 +126,37 @@ impl Client {
             Reply::Called(called) => Ok(Ok(called)),
             Reply::Code(code) => Ok(Err(code)),
             _ => Err(self.confused()),
+        }
+    }
+
+    /// Lets faults act on what a program of the node is about to do, or has done, without the driver's library.
+    ///
+    /// # Errors
+    /// When the node does not answer. The inner one is the fault's code.
+    pub fn obey(&mut self, what: &str, gpu: u32, after: bool) -> Result<Result<(), u32>, ClientError> {
+        let mut done = Vec::new();
+        loop {
+            let faults = self.state()?.faults;
+            let acts = |fault: &&Fault| {
+                !done.contains(&fault.id) && fault.concerns(what, Some(gpu)) && fault.strikes_after() == after
+            };
+            let Some(fault) = faults.iter().find(acts) else { return Ok(Ok(())) };
+            done.push(fault.id);
+            let effect = match fault.strike {
+                None => Some(fault.effect),
+                Some(strike) if strike.is_spent() => None,
+                Some(_) => self.strike(fault.id)?,
+            };
+            match effect {
+                None => {}
+                Some(Effect::Return(code)) => return Ok(Err(code)),
+                Some(Effect::Delay(ms)) => thread::sleep(Duration::from_millis(ms.into())),
+                Some(Effect::Block) => {
+                    while self.state()?.faults.iter().any(|there| there.id == fault.id) {
+                        thread::sleep(ROUND);
+                    }
+                }
+            }
         }
     }
 

@@ -234,8 +234,12 @@ pub struct Strike {
     pub effect: Effect,
 }
 
+/// What faults know a reset by, which is no call of the driver's library.
+pub const RESET_SYMBOL: &str = "nvidia-smi --gpu-reset";
+
 /// Calls that change a GPU.
-pub const CHANGING_SYMBOLS: [&str; 8] = [
+pub const CHANGING_SYMBOLS: [&str; 9] = [
+    RESET_SYMBOL,
     "nvmlDeviceSetMigMode",
     "nvmlDeviceSetPersistenceMode",
     "nvmlDeviceCreateGpuInstance",

@@ -1,6 +1,6 @@
 //! What can still be made on a GPU that is divided: the driver's rules, on plain data.
 
-use crate::state::{CiProfileState, GiProfileState, GpuInstanceState, MigState};
+use crate::state::{CiProfileState, ComputeInstanceState, GiProfileState, GpuInstanceState, MigState};
 
 /// A first unit, and a number of units.
 pub(crate) type Place = (u32, u32);
@@ -12,6 +12,22 @@ const THREE_AND_FOUR_SINCE: u32 = 510;
 pub(crate) fn units(mig: &MigState) -> u32 {
     let placements = mig.profiles.values().flat_map(|profile| &profile.placements);
     placements.map(|(start, size)| start + size).max().unwrap_or(0)
+}
+
+/// Most MIG devices at a time: as many as the smallest profile allows.
+pub(crate) fn max_devices(mig: &MigState) -> u32 {
+    mig.profiles.values().map(|profile| profile.max_instances).max().unwrap_or(0)
+}
+
+/// The number of a MIG device: where its first compute slice lies. So numbers have holes, as on a GPU from which
+/// instances were destroyed.
+pub(crate) fn device_number(
+    mig: &MigState,
+    instance: &GpuInstanceState,
+    compute: &ComputeInstanceState,
+) -> u32 {
+    let units_per_device = units(mig) / max_devices(mig).max(1);
+    instance.placement.0 / units_per_device.max(1) + compute.placement.0
 }
 
 /// A profile by the id that creation takes.

@@ -19,6 +19,7 @@ pub mod host_tree;
 pub mod kubelet;
 mod library;
 pub mod node;
+pub mod programs;
 mod protocol;
 mod scratch;
 pub mod server;

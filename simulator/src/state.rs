@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::command::CHANGING_SYMBOLS;
+
 /// A simulated node's driver and GPUs at one instant of the simulator's clock.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NodeState {
@@ -439,6 +441,20 @@ pub struct Fault {
     pub effect: Effect,
     /// For one that strikes calls by their number; absent where it strikes all.
     pub strike: Option<StrikeState>,
+}
+
+impl Fault {
+    /// Whether it is about this call.
+    pub fn concerns(&self, symbol: &str, gpu: Option<u32>) -> bool {
+        self.gpu.is_none_or(|of| Some(of) == gpu)
+            && self.symbol.as_ref().is_none_or(|named| named == symbol)
+            && self.strike.is_none_or(|strike| !strike.changing || CHANGING_SYMBOLS.contains(&symbol))
+    }
+
+    /// Whether it strikes calls that have had their effect.
+    pub fn strikes_after(&self) -> bool {
+        self.strike.is_some_and(|strike| strike.after)
+    }
 }
 
 /// Which calls a fault strikes, by number, and how far it has counted.

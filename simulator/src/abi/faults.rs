@@ -11,7 +11,6 @@ use super::code::{Answer, DRIVER_NOT_LOADED, UNKNOWN};
 use super::place;
 use super::session::{self, Session};
 use crate::client::Client;
-use crate::command::CHANGING_SYMBOLS;
 use crate::share::Reader;
 use crate::state::{Effect, Fault, NodeState};
 
@@ -20,13 +19,13 @@ use crate::state::{Effect, Fault, NodeState};
 /// # Errors
 /// The fault's code; `DRIVER_NOT_LOADED` when the server is gone.
 pub(super) fn obey(reader: &Reader, symbol: &str, gpu: Option<u32>) -> Answer<Arc<NodeState>> {
-    act(reader, |fault| concerns(fault, symbol, gpu) && !strikes_after(fault))
+    act(reader, |fault| fault.concerns(symbol, gpu) && !fault.strikes_after())
 }
 
 /// The same for the GPU that a call turns out to be about, when it has passed once without one.
 pub(super) fn obey_for_gpu(reader: &Reader, symbol: &str, gpu: u32) -> Answer<Arc<NodeState>> {
     let counted = |fault: &Fault| fault.strike.is_some() && fault.gpu.is_none();
-    act(reader, |fault| concerns(fault, symbol, Some(gpu)) && !strikes_after(fault) && !counted(fault))
+    act(reader, |fault| fault.concerns(symbol, Some(gpu)) && !fault.strikes_after() && !counted(fault))
 }
 
 /// Lets faults act on a call that has succeeded.
@@ -34,7 +33,7 @@ pub(super) fn obey_for_gpu(reader: &Reader, symbol: &str, gpu: u32) -> Answer<Ar
 /// # Errors
 /// The fault's code.
 pub(super) fn obey_after(reader: &Reader, symbol: &str, gpu: Option<u32>) -> Answer {
-    act(reader, |fault| concerns(fault, symbol, gpu) && strikes_after(fault)).map(drop)
+    act(reader, |fault| fault.concerns(symbol, gpu) && fault.strikes_after()).map(drop)
 }
 
 /// Lets faults act on a call that gives something back, which works also after the driver is gone. Gives the session.
@@ -47,16 +46,6 @@ pub(super) fn obey_while_served(symbol: &str) -> Answer<Arc<Session>> {
         Err(code) if session.reader().state().is_ok() => Err(code),
         _ => Ok(session),
     }
-}
-
-fn concerns(fault: &Fault, symbol: &str, gpu: Option<u32>) -> bool {
-    fault.gpu.is_none_or(|of| Some(of) == gpu)
-        && fault.symbol.as_ref().is_none_or(|named| named == symbol)
-        && fault.strike.is_none_or(|strike| !strike.changing || CHANGING_SYMBOLS.contains(&symbol))
-}
-
-fn strikes_after(fault: &Fault) -> bool {
-    fault.strike.is_some_and(|strike| strike.after)
 }
 
 /// Obeys the first fault, and the next when that has let the call go on.

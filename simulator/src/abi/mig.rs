@@ -26,27 +26,22 @@ pub(super) fn enabled<'a>(gpu: &Gpu<'a>) -> Answer<&'a MigState> {
     if mig.mode.0 { Ok(mig) } else { Err(NOT_SUPPORTED) }
 }
 
-/// Most MIG devices at a time: as many as the smallest profile allows. 0 while MIG is off or not possible.
+/// Most MIG devices at a time. 0 while MIG is off or not possible.
 fn max_devices(gpu: &Gpu<'_>) -> u32 {
-    enabled(gpu)
-        .ok()
-        .and_then(|mig| mig.profiles.values().map(|profile| profile.max_instances).max())
-        .unwrap_or(0)
+    enabled(gpu).map_or(0, division::max_devices)
 }
 
 pub(super) fn max_device_count(gpu: &Gpu<'_>, count: Out<c_uint>) -> Answer {
     count.set(max_devices(gpu))
 }
 
-/// The number of a MIG device: where its first compute slice lies. So numbers have holes, as on a GPU from which
-/// instances were destroyed.
+/// The number of a MIG device.
 pub(super) fn device_index(
     gpu: &Gpu<'_>,
     instance: &GpuInstanceState,
     compute: &ComputeInstanceState,
 ) -> Answer<u32> {
-    let slices_per_device = division::units(enabled(gpu)?) / max_devices(gpu).max(1);
-    Ok(instance.placement.0 / slices_per_device.max(1) + compute.placement.0)
+    Ok(division::device_number(enabled(gpu)?, instance, compute))
 }
 
 pub(super) fn device_by_index(gpu: &Gpu<'_>, index: c_uint, device: Out<nvmlDevice_t>) -> Answer {

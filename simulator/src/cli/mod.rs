@@ -4,6 +4,7 @@ mod act;
 mod device_plugin;
 mod exec;
 mod fault;
+mod host;
 mod kubelet;
 mod load;
 mod serve;
@@ -73,6 +74,9 @@ enum Command {
     /// The simulated kubelet itself
     #[command(subcommand)]
     Kubelet(kubelet::KubeletCommand),
+    /// What the programs in a node's usr/bin do
+    #[command(hide = true)]
+    Host(host::Host),
     /// Offers a node's GPUs to a kubelet, a real one, until it is stopped
     DevicePlugin(device_plugin::DevicePlugin),
 }
@@ -112,6 +116,7 @@ pub(crate) fn run(cli: Cli) -> Outcome {
         Command::Clock(clock) => act::send(dir, clock.command()),
         Command::Pod(pod) => kubelet::pod(pod, dir),
         Command::Kubelet(command) => kubelet::kubelet(command, dir),
+        Command::Host(host) => host::run(&host, dir),
         Command::DevicePlugin(plugin) => device_plugin::run(&plugin, dir),
         Command::State(state) => show::run(&state, &mut client(dir)?),
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use gpulet_simulator::command::RESET_SYMBOL;
 use gpulet_simulator::{LEGACY_SYMBOLS, SYMBOLS};
 
 /// `nvmlReturn_t` by its name without the prefix.
@@ -54,7 +55,7 @@ pub(super) fn return_code(text: &str) -> Result<u32, String> {
 
 /// A symbol that the simulated driver has, so that a fault on a misspelt one does not wait for ever.
 pub(super) fn symbol(text: &str) -> Result<String, String> {
-    if SYMBOLS.contains(&text) || LEGACY_SYMBOLS.contains(&text) {
+    if SYMBOLS.contains(&text) || LEGACY_SYMBOLS.contains(&text) || text == RESET_SYMBOL {
         return Ok(text.to_owned());
     }
     if text == "nvmlErrorString" {

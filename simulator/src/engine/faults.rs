@@ -2,7 +2,7 @@
 
 use super::Engine;
 use crate::abi::{LEGACY_SYMBOLS, SYMBOLS};
-use crate::command::{Applied, MAX_DELAY_MS, Refusal, Strike, out_of_range};
+use crate::command::{Applied, MAX_DELAY_MS, RESET_SYMBOL, Refusal, Strike, out_of_range};
 use crate::state::{Effect, Fault, StrikeState};
 
 impl Engine {
@@ -76,7 +76,7 @@ impl Engine {
     }
 }
 
-/// Whether the driver has a symbol whose calls return a code.
+/// Whether the driver has a symbol whose calls return a code, or it is the reset, which is none.
 fn can_fail(symbol: &str) -> bool {
-    SYMBOLS.iter().chain(LEGACY_SYMBOLS).any(|known| *known == symbol)
+    symbol == RESET_SYMBOL || SYMBOLS.iter().chain(LEGACY_SYMBOLS).any(|known| *known == symbol)
 }

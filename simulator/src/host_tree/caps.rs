@@ -18,11 +18,11 @@ const GPUS: u32 = 32;
 const GPU_INSTANCES: u32 = 15;
 const COMPUTE_INSTANCES: u32 = 8;
 
-pub(super) fn gpu_instance_minor(gpu: u32, gi: u32) -> u32 {
+fn gpu_instance_minor(gpu: u32, gi: u32) -> u32 {
     FIRST + (gpu * GPU_INSTANCES + gi) * (COMPUTE_INSTANCES + 1)
 }
 
-pub(super) fn compute_instance_minor(gpu: u32, gi: u32, ci: u32) -> u32 {
+fn compute_instance_minor(gpu: u32, gi: u32, ci: u32) -> u32 {
     gpu_instance_minor(gpu, gi) + 1 + ci
 }
 
@@ -62,14 +62,18 @@ fn node(minor: u32) -> String {
     format!("{NODES}/nvidia-cap{minor}")
 }
 
+/// The device files that give access to a GPU instance, and to a compute instance in it; relative to the root.
+pub(crate) fn nodes(gpu: u32, gi: u32, ci: Option<u32>) -> impl Iterator<Item = String> + use<> {
+    let part = ci.map(|ci| compute_instance_minor(gpu, gi, ci));
+    std::iter::once(gpu_instance_minor(gpu, gi)).chain(part).map(node)
+}
+
 /// Adds the device files of instances that are there when the node begins: somebody has made use of them before.
 pub(super) fn add_nodes(tree: &mut Tree, state: &NodeState) {
     for gpu in state.gpus.iter().filter(|gpu| state.driver.loaded && gpu.bound) {
         for gi in gpu.mig.iter().flat_map(|mig| &mig.instances) {
-            tree.file(node(gpu_instance_minor(gpu.identity.minor, gi.id)), "");
-            for ci in &gi.compute {
-                tree.file(node(compute_instance_minor(gpu.identity.minor, gi.id, ci.id)), "");
-            }
+            let computes = gi.compute.iter().flat_map(|ci| nodes(gpu.identity.minor, gi.id, Some(ci.id)));
+            nodes(gpu.identity.minor, gi.id, None).chain(computes).for_each(|node| tree.file(node, ""));
         }
     }
 }

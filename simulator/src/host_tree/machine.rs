@@ -26,13 +26,12 @@ const DIRECTORIES: &[&str] = &[
     "sys/bus/pci/drivers",
 ];
 
-/// Adds what does not change.
+/// Adds what does not change. There is no `os-release`: the tree is no system of its own, programs in it are this one's.
 pub(super) fn add(tree: &mut Tree, node: &Node) {
     DIRECTORIES.iter().for_each(|directory| tree.directory(directory));
     let id = uuid(&format!("{}/machine", node.name()));
     tree.file("etc/hostname", node.name());
     tree.file("etc/machine-id", id.replace('-', ""));
-    tree.file("etc/os-release", "NAME=\"gpulet simulated node\"\nID=gpulet-sim\nVERSION_ID=1");
     tree.file("proc/sys/kernel/osrelease", KERNEL);
     tree.file("proc/sys/kernel/pid_max", 4_194_304);
     tree.file("proc/version", format!("Linux version {KERNEL} (simulated) #1 SMP"));

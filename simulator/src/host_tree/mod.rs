@@ -14,6 +14,7 @@ mod processors;
 mod tests;
 mod tree;
 
+pub(crate) use self::caps::nodes as capability_nodes;
 pub(crate) use self::machine::KUBELET_PID;
 
 use std::io;

@@ -34,10 +34,8 @@ pub(super) fn add(tree: &mut Tree, state: &NodeState) {
 }
 
 /// What gives access to an instance.
-fn capabilities(gpu: &GpuState, gi: u32, ci: Option<u32>) -> impl Iterator<Item = String> {
-    let whole = caps::gpu_instance_minor(gpu.identity.minor, gi);
-    let part = ci.map(|ci| caps::compute_instance_minor(gpu.identity.minor, gi, ci));
-    std::iter::once(whole).chain(part).map(|minor| format!("/dev/nvidia-caps/nvidia-cap{minor}"))
+fn capabilities(gpu: &GpuState, gi: u32, ci: Option<u32>) -> impl Iterator<Item = String> + use<> {
+    caps::nodes(gpu.identity.minor, gi, ci).map(|node| format!("/{node}"))
 }
 
 /// Removes what a process has open no more.

@@ -34,6 +34,7 @@ use crate::engine::{DriverUser, Engine};
 use crate::host_tree;
 use crate::library;
 use crate::node::Node;
+use crate::programs;
 use crate::protocol::{Reply, Request, SOCKET_NAME};
 use crate::share::{self, Publisher};
 use crate::simulated_node::SimulatedNode;
@@ -112,6 +113,7 @@ impl Server {
         let engine = Engine::new(&node, SEED, start_us).map_err(ServeError::Loads)?;
         let state = engine.state();
         host_tree::write(&node, state, &dir.join("host"))?;
+        programs::install(dir, node.description().driver.is_some()).map_err(unusable)?;
         if node.description().driver.is_some() {
             library::install(dir, &state.driver.missing_symbols)?;
         } else {
