@@ -1,0 +1,313 @@
+//! How it ends, and putting back what was changed around the GPUs.
+
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::time::Instant;
+
+use crate::apply::Failure;
+use crate::observed::PodName;
+
+use super::act::{Next, is_left_behind};
+use super::event::{GpuEnd, GpuResult, Standing};
+use super::journal::{Reached, RebootMarker};
+use super::status::{self, GpuStatus, State, Status, StatusChange};
+use super::{
+    Attempt, Declared, For, Goal, InTheWay, Phase, Protocol, Retry, UnderWay, Verdict, WhenBusy, clients,
+};
+
+impl Protocol {
+    fn declared(&self) -> Option<&Declared> {
+        match &self.goal {
+            Goal::Reach(declared) => Some(declared),
+            _ => None,
+        }
+    }
+
+    pub(super) fn when_busy(&self) -> WhenBusy {
+        let told = self.declared().and_then(|declared| declared.when_busy.clone().ok());
+        told.unwrap_or(self.policy.when_busy)
+    }
+
+    pub(super) fn drains(&self) -> bool {
+        self.kubernetes && self.when_busy() == WhenBusy::Drain
+    }
+
+    fn hash(&self) -> Option<String> {
+        self.attempt.assessment.as_ref().map(|looked| looked.hash.clone())
+    }
+
+    /// A status of what is declared.
+    pub(super) fn status_of(
+        &self,
+        state: State,
+        reason: &str,
+        message: String,
+        gpus: Vec<GpuStatus>,
+    ) -> Status {
+        let config = self.declared().map(|declared| declared.name.clone()).unwrap_or_default();
+        Status { state, config, hash: self.hash(), reason: reason.to_owned(), message, gpus }
+    }
+
+    fn looked_at_gpus(&self) -> Vec<GpuStatus> {
+        self.attempt.assessment.as_ref().map(status::looked).unwrap_or_default()
+    }
+
+    pub(super) fn going(&mut self, reason: &str, message: String) {
+        let status = self.status_of(State::Pending, reason, message, self.looked_at_gpus());
+        self.tell(status);
+    }
+
+    /// All is as wanted.
+    pub(super) fn succeed(&mut self, gpus: Vec<GpuStatus>) {
+        let Some(declared) = self.declared() else { return self.hands_off() };
+        let name = declared.name.clone();
+        let hash = self.hash().unwrap_or_default();
+        self.entry.reached = Some(Reached { name: name.clone(), hash, boot_id: self.boot_id.clone() });
+        self.entry.reboot = None;
+        (self.failures, self.failed_hash, self.waited) = (0, None, None);
+        let message = format!("the GPUs, read again, are as {name} says");
+        // Told when everything is put back.
+        let status = self.status_of(State::Success, "AsWanted", message, gpus);
+        self.end(status, Verdict { success: true, retry: Retry::Rarely });
+    }
+
+    /// It is not as wanted, for this reason.
+    pub(super) fn fail(&mut self, failure: Failure, gpus: Option<Vec<GpuStatus>>, retry: Retry) {
+        if self.declared().is_none() {
+            return self.hands_off();
+        }
+        let hash = self.hash();
+        self.failures = if self.failed_hash == hash { self.failures.saturating_add(1) } else { 1 };
+        self.failed_hash = hash;
+        let Failure { reason, message } = failure;
+        let gpus = gpus.unwrap_or_else(|| self.looked_at_gpus());
+        let status = self.status_of(State::Failed, &reason, message, gpus);
+        self.end(status, Verdict { success: false, retry });
+    }
+
+    fn end(&mut self, status: Status, verdict: Verdict) {
+        self.phase = Phase::Ending(verdict);
+        self.attempt.change = None;
+        (self.attempt.cared, self.attempt.started, self.attempt.restored) = (false, false, false);
+        self.status_when_ended(status);
+    }
+
+    /// What is told once everything is put back; what stands on the Node until then stays.
+    fn status_when_ended(&mut self, status: Status) {
+        let status = status.bounded();
+        self.status = Some(StatusChange::Write(status));
+        (self.edited, self.edits) = (None, 0);
+    }
+
+    /// Nothing is declared any more, or it is another's to do.
+    pub(super) fn hands_off(&mut self) {
+        let (status, config) = match &self.goal {
+            Goal::Other(other) => (Some(other.message()), String::new()),
+            _ => (None, String::new()),
+        };
+        self.phase = Phase::Ending(Verdict { success: true, retry: Retry::Rarely });
+        self.attempt.change = None;
+        (self.attempt.cared, self.attempt.started, self.attempt.restored) = (false, false, false);
+        match status {
+            Some(message) => self.status_when_ended(Status {
+                state: State::HandsOff,
+                config,
+                hash: None,
+                reason: "OtherManager".to_owned(),
+                message,
+                gpus: Vec::new(),
+            }),
+            None => {
+                self.status = Some(StatusChange::Remove);
+                (self.edited, self.edits) = (None, 0);
+            }
+        }
+    }
+
+    /// Who is in the way has not gone in time.
+    pub(super) fn not_cleared(&mut self, in_the_way: &InTheWay) {
+        let blocked = self.attempt.assessment.as_ref().and_then(|looked| looked.blocked());
+        let blocked = blocked.unwrap_or_default();
+        let waited = self.policy.wait.as_secs();
+        let failure = match self.attempt.budget.take() {
+            Some(budget) => Failure {
+                reason: "EvictionRefused".to_owned(),
+                message: format!(
+                    "Pods {} were not evicted within {waited} s: {budget}; the layout needs {blocked}",
+                    listed(&in_the_way.evictable)
+                ),
+            },
+            None if self.drains() => Failure {
+                reason: "PodsStay".to_owned(),
+                message: format!(
+                    "Pods {} were evicted and have not ended within {waited} s; see why they stay. {blocked}",
+                    listed(&in_the_way.evictable)
+                ),
+            },
+            None => Failure { reason: "InUse".to_owned(), message: format!("waited {waited} s: {blocked}") },
+        };
+        self.waited = self.hash();
+        self.fail(failure, None, Retry::WhenFree);
+    }
+
+    pub(super) fn clients_stay(&mut self, staying: &[PodName]) {
+        let message = format!(
+            "Pods {} use the GPUs for the cluster, were to go for the change, and are still there after {} s; see why they \
+             stay (`kubectl describe`)",
+            listed(staying),
+            self.timing.clients.as_secs()
+        );
+        self.fail(Failure { reason: "ClientStays".to_owned(), message }, None, Retry::Soon);
+    }
+
+    /// How the change of the GPUs ended.
+    pub(super) fn applied(&mut self, results: &[GpuResult]) {
+        let stopped = std::mem::take(&mut self.stopping);
+        if !results.iter().any(|one| one.end.may_have_changed()) {
+            // Nothing is to be seen to that was not before.
+            self.entry.aftercare = false;
+        }
+        if self.stale_goal() {
+            self.take_up_goal();
+            return;
+        }
+        let gpus = status::ended(results);
+        let worst = results.iter().filter(|one| one.end > GpuEnd::Reached).max_by_key(|one| one.end);
+        match worst {
+            None => self.succeed(gpus),
+            // It was asked to stop for what turned out to be no news.
+            Some(worst) if worst.end == GpuEnd::Stopped && stopped => self.phase = Phase::Due,
+            Some(worst) => {
+                let failure = Failure { reason: worst.reason.clone(), message: told(worst) };
+                match worst.end {
+                    GpuEnd::RebootRequired => self.needs_reboot(failure, gpus),
+                    GpuEnd::NotBegun => self.fail(failure, Some(gpus), Retry::WhenFree),
+                    _ => self.fail(failure, Some(gpus), Retry::Soon),
+                }
+            }
+        }
+    }
+
+    fn needs_reboot(&mut self, failure: Failure, gpus: Vec<GpuStatus>) {
+        let hash = self.hash().unwrap_or_default();
+        let before = self.entry.reboot.as_ref().is_some_and(|marker| marker.hash == hash);
+        if before {
+            let message =
+                format!("it was rebooted for this layout already, which did not help: {}", failure.message);
+            return self.fail(Failure { message, ..failure }, Some(gpus), Retry::Soon);
+        }
+        if !self.policy.reboot {
+            let message =
+                format!("{}; reboot the machine, or permit it (`partition.reboot: once`)", failure.message);
+            return self.fail(Failure { message, ..failure }, Some(gpus), Retry::Soon);
+        }
+        self.entry.reboot = Some(RebootMarker { boot_id: self.boot_id.clone(), hash });
+        self.phase = Phase::Rebooting { asked: false, until: self.now + self.timing.reboot };
+        let message = format!("the machine is rebooted, once: {}", failure.message);
+        let status = self.status_of(State::Rebooting, &failure.reason, message, gpus);
+        self.tell(status);
+    }
+
+    pub(super) fn not_rebooted(&mut self, message: &str) {
+        let failure =
+            Failure { reason: "RebootFailed".to_owned(), message: format!("{message}; reboot it by hand") };
+        self.fail(failure, None, Retry::Soon);
+    }
+
+    /// Puts the next thing back, until all is.
+    pub(super) fn end_further(&mut self, verdict: &Verdict) -> Next {
+        if self.entry.aftercare && !self.attempt.cared {
+            return Next::of(UnderWay::Care);
+        }
+        match self.start_services() {
+            next @ Next::Do(..) => next,
+            _ => self.put_back(verdict),
+        }
+    }
+
+    pub(super) fn start_services(&mut self) -> Next {
+        if self.entry.services.is_empty() || self.attempt.started {
+            return Next::Wait;
+        }
+        Next::of(UnderWay::Start(self.entry.services.clone()))
+    }
+
+    fn put_back(&mut self, verdict: &Verdict) -> Next {
+        if self.kubernetes && !self.attempt.restored {
+            let node = self.node.as_ref().and_then(Option::as_ref);
+            let adopts = self.declared().is_some() && is_left_behind(node);
+            if adopts || !self.entry.paused.is_empty() || self.entry.cordoned {
+                return self.change_node(For::Restoring);
+            }
+            self.attempt.restored = true;
+        }
+        if self.attempt.applied && !self.attempt.refreshed && self.may_ask() {
+            self.attempt.refreshed = true;
+            let pods = self.pods.clone().unwrap_or_default();
+            let plugins = clients::plugins_to_refresh(&pods);
+            if self.kubernetes && !plugins.is_empty() {
+                return Next::of(UnderWay::Refresh(plugins));
+            }
+        }
+        if self.entry != self.written
+            && let next @ Next::Do(..) = self.journal()
+        {
+            return next;
+        }
+        self.settle(verdict);
+        Next::Again
+    }
+
+    fn settle(&mut self, verdict: &Verdict) {
+        // What could not be put back yet is tried again.
+        let clean = self.entry.is_clean() && self.entry == self.written;
+        let again = match verdict.retry {
+            _ if self.stale => Some(self.not_too_soon()),
+            _ if !clean => Some(self.now + self.jitter.wait(self.timing.retry, self.failures.max(1))),
+            Retry::Rarely if self.declared().is_none() => None,
+            Retry::Rarely => Some(self.now + self.timing.rest),
+            Retry::Soon | Retry::WhenFree => {
+                Some(self.now + self.jitter.wait(self.timing.retry, self.failures))
+            }
+        };
+        self.stale = false;
+        self.phase = Phase::Settled { again, blocked: verdict.retry == Retry::WhenFree };
+        self.attempt = Attempt { assessment: self.attempt.assessment.take(), ..Attempt::default() };
+        match self.status.clone() {
+            Some(StatusChange::Write(status)) => self.stand(Standing::Of(status)),
+            Some(StatusChange::Remove) => self.stand(Standing::NotDeclared),
+            None => {}
+        }
+    }
+
+    /// When it may be looked at again.
+    pub(super) fn not_too_soon(&self) -> Instant {
+        self.looked_at.map_or(self.now, |at| (at + self.timing.apart).max(self.now))
+    }
+
+    /// A success that something spoilt afterwards.
+    pub(super) fn spoil(&mut self, failure: Failure) {
+        let Phase::Ending(verdict) = self.phase.clone() else { return };
+        if self.declared().is_none() {
+            return;
+        }
+        if let (true, Some(StatusChange::Write(status))) = (verdict.success, self.status.clone()) {
+            let Failure { reason, message } = failure;
+            self.failures = self.failures.saturating_add(1);
+            self.status_when_ended(Status { state: State::Failed, reason, message, ..status });
+            self.phase = Phase::Ending(Verdict { success: false, retry: Retry::Soon });
+        }
+    }
+}
+
+fn told(result: &GpuResult) -> String {
+    match &result.gpu {
+        Some(gpu) if !result.message.contains(gpu.as_str()) => format!("{gpu}: {}", result.message),
+        _ => result.message.clone(),
+    }
+}
+
+pub(super) fn listed<T: Display>(names: impl IntoIterator<Item = T>) -> String {
+    let names: BTreeSet<String> = names.into_iter().map(|name| name.to_string()).collect();
+    names.into_iter().collect::<Vec<_>>().join(", ")
+}
