@@ -155,7 +155,7 @@ impl Partition<'_> {
                 println!("{}: {status}", labels["nvidia.com/mig.config.state"]);
                 seen = status.clone();
             }
-            let this = status["wanted"] == labels["nvidia.com/mig.config"];
+            let this = status["config"] == labels["nvidia.com/mig.config"];
             (this && labels["nvidia.com/mig.config.state"] == state).then_some(())
         });
     }
