@@ -3,6 +3,7 @@
 use gpulet_inventory::yaml::{self, Notes, Problems, Section, Value};
 
 use super::duration::Span;
+use super::partition::{labels, partition};
 use super::settings::{Kubelet, Kubernetes, Log, Sampling, Settings, TopologySettings, Web};
 
 /// Reads the settings from the text of a file.
@@ -27,6 +28,8 @@ fn settings(mut top: Section<'_>) -> Settings {
         topology: top.section("topology").map_or(default.topology, topology),
         kubernetes: top.section("kubernetes").map_or(default.kubernetes, kubernetes),
         kubelet: top.section("kubelet").map_or(default.kubelet, kubelet),
+        labels: top.section("labels").map_or(default.labels, labels),
+        partition: top.section("partition").map_or(default.partition, partition),
     };
     top.finish();
     settings
@@ -119,7 +122,10 @@ fn kubelet(mut section: Section<'_>) -> Kubelet {
     kubelet
 }
 
-fn span(least: &'static str, most: &'static str) -> impl Fn(&Value) -> Result<std::time::Duration, String> {
+pub(super) fn span(
+    least: &'static str,
+    most: &'static str,
+) -> impl Fn(&Value) -> Result<std::time::Duration, String> {
     let check = Span::between(least, most);
     move |value| yaml::parsed::<Span>(value).and_then(&check)
 }

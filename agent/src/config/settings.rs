@@ -1,9 +1,14 @@
 //! The settings that the program runs by, and what each is when nothing is said.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use gpulet_partition::protocol::WhenBusy;
+use gpulet_partition::reboot::Permission;
+
 use super::address::ListenAddress;
+use super::drift::Drift;
 use super::kubelet_address::KubeletAddress;
 use super::level::{LogFormat, LogLevel};
 use super::node_name::NodeName;
@@ -26,6 +31,10 @@ pub(crate) struct Settings {
     pub(crate) kubernetes: Kubernetes,
     /// The kubelet of this node.
     pub(crate) kubelet: Kubelet,
+    /// What is declared of this node where no Node of the API server does it.
+    pub(crate) labels: BTreeMap<String, String>,
+    /// How GPUs are divided.
+    pub(crate) partition: Partition,
 }
 
 /// What is logged, and how.
@@ -132,6 +141,33 @@ impl Kubelet {
     /// Its PodResources socket, below the host's root.
     pub(crate) fn socket(&self) -> PathBuf {
         self.socket.clone().unwrap_or_else(|| self.root.join("pod-resources/kubelet.sock"))
+    }
+}
+
+/// How GPUs are divided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Partition {
+    /// The partition file; absent: the usual one, and where there is none, layouts made from what the GPUs report.
+    pub(crate) file: Option<PathBuf>,
+    /// What happens while something is in use that would have to go, where no label says it.
+    pub(crate) when_busy: WhenBusy,
+    /// Whether the machine may be rebooted for a change of mode.
+    pub(crate) reboot: Permission,
+    /// What happens with what someone else has changed.
+    pub(crate) drift: Drift,
+    /// How long it is waited for who is in the way.
+    pub(crate) wait: Duration,
+}
+
+impl Default for Partition {
+    fn default() -> Self {
+        Self {
+            file: None,
+            when_busy: WhenBusy::default(),
+            reboot: Permission::default(),
+            drift: Drift::default(),
+            wait: Duration::from_secs(3600),
+        }
     }
 }
 

@@ -25,6 +25,8 @@ pub(crate) struct LookedGpu {
     pub(crate) division: GpuDivision,
     /// Whether persistence mode is on; absent where the GPU has none.
     pub(crate) persistence: Option<bool>,
+    /// Whether its mode changes without a reset, as the driver tells; not where it does not tell.
+    pub(crate) resetless: bool,
 }
 
 /// One GPU that did not answer.

@@ -16,12 +16,6 @@
 //! - [`outcome`]: how it ended, in words for people, labels and exit codes
 //!
 //! Whoever calls `carry_out` or `recover` holds the node's lock.
-//!
-//! ```text
-//! async fn look(&self) -> Result<Looked, Failure>                                    // Err: the driver is down
-//! async fn recover(&self, policy: Policy) -> Result<Vec<Recovered>, Failure>         // Err: a journal cannot be read
-//! async fn carry_out(&self, looked: &Looked, plan: &NodePlan, policy: Policy) -> NodeOutcome
-//! ```
 
 mod looked;
 mod outcome;

@@ -5,8 +5,13 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
+use gpulet_partition::protocol::WhenBusy;
+use gpulet_partition::reboot::Permission;
+
+use crate::config::drift::Drift;
 use crate::config::level::LogFormat;
 use crate::config::publish::Publish;
+use crate::config::settings::Partition;
 
 fn lines(text: &str) -> Vec<(u64, String)> {
     parse(text).unwrap_err().first.into_iter().map(|problem| (problem.line, problem.message)).collect()
@@ -48,6 +53,15 @@ kubelet:
   socket: /run/kubelet.sock
   address: 10.0.0.7
   interval: 7s
+labels:
+  nvidia.com/mig.config: all-1g.10gb.me
+  gpulet.dev/when-busy: wait
+partition:
+  file: /etc/mig/config.yaml
+  when-busy: drain
+  reboot: once
+  drift: repair
+  wait: 10m
 ";
     let settings = parse(text).unwrap();
     assert_eq!(settings.node_name.unwrap().to_string(), "gpu-7");
@@ -76,6 +90,16 @@ kubelet:
         interval: Duration::from_secs(7),
     };
     assert_eq!(settings.kubelet, kubelet);
+    let labels = [("nvidia.com/mig.config", "all-1g.10gb.me"), ("gpulet.dev/when-busy", "wait")];
+    assert_eq!(settings.labels, labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
+    let partition = Partition {
+        file: Some("/etc/mig/config.yaml".into()),
+        when_busy: WhenBusy::Drain,
+        reboot: Permission::Once,
+        drift: Drift::Repair,
+        wait: Duration::from_secs(600),
+    };
+    assert_eq!(settings.partition, partition);
 }
 
 #[test]
@@ -93,10 +117,12 @@ plugins: []
 log: loud
 topology: {expected-profile: topology.yaml}
 kubernetes: {publish: maybe, take-over: 1}
+labels: {nvidia.com/mig.config: all-1g.10gb+me, gpulet.dev/when-busy: later, colour: red}
+partition: {file: partition.yaml, when-busy: [], reboot: always, drift: 1, wait: 0s}
 ";
     let problems = lines(text);
     let told: Vec<u64> = problems.iter().map(|(line, _)| *line).collect();
-    assert_eq!(told, [2, 4, 5, 6, 8, 9, 10, 11, 12, 13, 13], "{problems:#?}");
+    assert_eq!(told, [2, 4, 5, 6, 8, 9, 10, 11, 12, 13, 13, 14, 14, 14, 15, 15, 15, 15, 15], "{problems:#?}");
     let says = |line: u64, part: &str| {
         let (_, message) = problems.iter().find(|(at, _)| *at == line).unwrap();
         assert!(message.contains(part), "line {line}: {message}");
@@ -109,7 +135,8 @@ kubernetes: {publish: maybe, take-over: 1}
     says(9, "`localhost` is not an address");
     says(
         10,
-        "unknown key `plugins`; known here: node-name, log, sampling, web, topology, kubernetes, kubelet",
+        "unknown key `plugins`; known here: node-name, log, sampling, web, topology, kubernetes, kubelet, labels, \
+         partition",
     );
     says(11, "`log` must be a section of keys, not `loud`");
     let at_13: Vec<&String> =
@@ -117,6 +144,16 @@ kubernetes: {publish: maybe, take-over: 1}
     assert_eq!(at_13[0], "kubernetes.publish: `maybe` is not auto, always or never");
     assert_eq!(at_13[1], "kubernetes.take-over: `1` is not true or false");
     says(12, "topology.expected-profile: `topology.yaml` is not a path that begins with /");
+    says(14, "labels.nvidia.com/mig.config: `all-1g.10gb+me` is no value of a label");
+    says(15, "partition.file: `partition.yaml` is not a path that begins with /");
+    let has = |part: &str| {
+        assert!(problems.iter().any(|(_, message)| message.contains(part)), "{part}: {problems:#?}")
+    };
+    has("labels.gpulet.dev/when-busy: \"later\" is none of");
+    has("unknown key `labels.colour`");
+    has("partition.reboot: `always` is not never or once");
+    has("partition.drift: `1` is not report or repair");
+    has("partition.wait: `0s` is not between 1s and 168h");
 }
 
 #[test]
@@ -188,13 +225,20 @@ fn the_example_names_every_key_with_its_default() {
     assert!(settings.node_name.is_some(), "node-name is in the example");
     assert!(settings.topology.expected_profile.is_some(), "topology.expected-profile is in the example");
     assert!(settings.kubernetes.kubeconfig.is_some(), "kubernetes.kubeconfig is in the example");
+    assert_eq!(settings.labels.len(), 2, "both labels are in the example");
+    assert!(settings.partition.file.is_some(), "partition.file is in the example");
     assert_eq!(settings.kubelet.socket.as_ref(), Some(&Kubelet::default().socket()));
     let topology = TopologySettings::default();
     let kubernetes = Kubernetes { kubeconfig: None, ..settings.kubernetes.clone() };
     let kubelet = Kubelet { socket: None, ..settings.kubelet.clone() };
-    let without_defaults = Settings { node_name: None, topology, kubernetes, kubelet, ..settings };
+    let partition = Partition { file: None, ..settings.partition.clone() };
+    let labels = Settings::default().labels;
+    let without_defaults =
+        Settings { node_name: None, topology, kubernetes, kubelet, labels, partition, ..settings };
     assert_eq!(without_defaults, Settings::default());
-    let Node { value: Value::Map(top), .. } = document(&uncommented).unwrap() else { panic!("no keys") };
+    let yaml::Node { value: Value::Map(top), .. } = yaml::document(&uncommented).unwrap() else {
+        panic!("no keys")
+    };
     let mut named: Vec<String> = Vec::new();
     for (key, node) in &top {
         match &node.value {
