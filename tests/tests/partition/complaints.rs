@@ -16,7 +16,7 @@
 //! | 14 | clients are restarted though nothing changes | [`counts_of_zero_and_gpus_that_no_entry_names_are_no_difference`] |
 //! | 15 | resources that are gone stay in the node's status | `partition_node`, `partition_api` |
 //! | 16 | the device plugin does not see new instances | `partition_api`, `partition_node` |
-//! | 17 | capability files and the CDI specification are stale | [`capability_files_are_made_and_removed`] |
+//! | 17 | capability files and the CDI specification are stale | [`capability_files_are_made_and_removed`], [`the_cdi_specification_names_the_instances_that_there_are`] |
 //! | 18 | exit code 0, and nothing was created | [`an_unknown_profile_is_refused`] |
 //! | 19 | the compute instance of a 7g is of the wrong kind | [`the_compute_instance_is_the_plain_one`] |
 //! | 20 | enough slices are free, and none of them together | [`what_is_scattered_is_moved_together`], `traps` |
@@ -28,6 +28,8 @@
 //! | 26 | a file that was edited is not applied | [`an_edited_file_is_applied`] |
 //! | 27 | profiles with a suffix are mistaken for others | [`suffixes_are_part_of_a_profile`] |
 //! | 28 | whether a reset is needed is inverted between generations | [`a_reset_only_where_the_driver_needs_one`] |
+
+use std::process::Command;
 
 use gpulet_tests::{Gpu, Moment, Site, wait_until};
 
@@ -273,6 +275,35 @@ fn capability_files_are_made_and_removed() {
         assert!(!wanted.is_empty());
         assert_eq!(there, wanted, "{layout}");
     }
+}
+
+/// 17
+#[test]
+fn the_cdi_specification_names_the_instances_that_there_are() {
+    let site = Site::of(&[Gpu::divided(H100, &[("3g.40gb", 4)])]);
+    site.layouts(&[("four", &[&on("4g.40gb: 1, 1g.10gb: 2")]), ("none", &[&on("")])]);
+    // The toolkit has made one on this node.
+    let made = Command::new(site.node().host_root().join("usr/bin/systemctl"))
+        .args(["restart", "nvidia-cdi-refresh.service"])
+        .status();
+    assert!(made.unwrap().success());
+    let specification = site.node().host_root().join("var/run/cdi/nvidia.yaml");
+    let stale = site.gpu(0).uuids();
+    for layout in ["four", "none", "four"] {
+        site.apply(layout).expect(0);
+        let text = std::fs::read_to_string(&specification).unwrap();
+        for uuid in site.gpu(0).uuids() {
+            assert!(text.contains(&uuid), "{layout}: {text}");
+        }
+        assert!(!text.contains(&stale[0]), "{layout}: {text}");
+    }
+    // A container that is given an instance gets its capability files: they were made first.
+    let tree: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&specification).unwrap()).unwrap();
+    let instance = &site.gpu(0).uuids()[0];
+    let device = tree["devices"].as_array().unwrap().iter().find(|device| device["name"] == **instance);
+    let files = device.unwrap()["containerEdits"]["deviceNodes"].to_string();
+    assert_eq!(files.matches("/dev/nvidia-caps/").count(), 2, "{files}");
 }
 
 /// 18

@@ -57,6 +57,7 @@ const INSTANCES: Change = Change {
 impl Change {
     fn site(&self) -> Site {
         let site = Site::of(&[(self.gpu)()]);
+        site.set_persistence(0, true);
         site.layouts(&[("former", &[self.former]), ("wanted", &[self.wanted])]);
         assert_eq!(site.gpu(0).layout(), self.former_layout);
         site
@@ -102,6 +103,7 @@ impl Change {
             restart(self, &site);
             assert!(self.is_in_one_of_the_two(&site), "{moment:?}: {:?}", site.gpu(0).layout());
             assert!(site.gpu(0).is_settled(), "{moment:?}: a change of mode is pending");
+            assert!(site.persistence(0), "{moment:?}: persistence mode is on again");
             assert_eq!(site.journals(), Vec::<std::path::PathBuf>::new(), "{moment:?}");
             // Where it began, for the next.
             self.take_back(&site);

@@ -1,6 +1,6 @@
 //! What the commands tell a script by their exit codes.
 
-use gpulet_tests::{Gpu, Site};
+use gpulet_tests::{Gpu, Site, wait_until};
 
 const H100: &str = "h100-sxm-80gb";
 
@@ -167,4 +167,38 @@ fn plans_can_be_read_by_programs() {
     site.hold(0, 4, 777);
     assert!(text("other").contains("777"), "{}", text("other"));
     assert!(text("other").contains(&site.uuid(0)));
+}
+
+/// While a daemon may change GPUs, nobody else does.
+#[test]
+fn a_daemon_that_is_asked_for_something_is_the_only_one() {
+    let site = site();
+    let file = site.path("partition.yaml");
+    site.configure(&format!(
+        "labels: {{nvidia.com/mig.config: same}}\npartition: {{file: {}}}\n",
+        file.display()
+    ));
+    let daemon = site.daemon();
+    let pid = daemon.pid().to_string();
+    let ran = wait_until("the daemon has taken the lock", || {
+        let ran = site.apply("more");
+        (ran.code == Some(4)).then_some(ran)
+    });
+    ran.says(&[&pid]);
+    site.plan("other").expect(2);
+}
+
+/// A daemon that observes has the GPUs open, which keeps them from being reset. It lets go when it is asked to.
+#[test]
+fn a_daemon_that_observes_lets_go_of_a_gpu_that_is_to_be_reset() {
+    let site = Site::of(&[Gpu::whole("a100-sxm4-40gb")]);
+    site.layouts(&[("seven", &["{devices: all, mig-enabled: true, mig-devices: {7g.40gb: 1}}"])]);
+    let daemon = site.daemon();
+    site.run(&["quiesce"]).expect(0);
+    site.apply("seven").expect(0);
+    site.run(&["resume"]).expect(0);
+    assert_eq!(site.gpu(0).layout(), ["7g.40gb@0"]);
+    daemon.scrape_until("the daemon sees it", |scrape| {
+        scrape.value("gpulet_gpu_mig_instances", &[("gpu", "0"), ("profile", "7g.40gb")]) == Some(1.0)
+    });
 }
