@@ -49,7 +49,8 @@ fn no_symbol_crashes_on_null_or_garbage() {
     let test = TestNode::start(EVERY_BOARD);
     let nvml = test.nvml();
     let gpu = handle(&nvml, H100);
-    let without_pointers = ["nvmlInit_v2", "nvmlInitWithFlags", "nvmlShutdown"];
+    let without_pointers =
+        ["nvmlInit_v2", "nvmlInitWithFlags", "nvmlShutdown", "nvmlDeviceSetPersistenceMode"];
     for symbol in SYMBOLS.iter().filter(|symbol| !without_pointers.contains(symbol)) {
         type Any =
             unsafe extern "C" fn(*mut nvmlDevice_st, usize, usize, usize, usize, usize) -> nvmlReturn_t;

@@ -1,0 +1,114 @@
+//! The machine's own programs.
+
+use std::process::{Command as Process, Output};
+
+use gpulet_simulator::command::{Applied, Command, RESET_SYMBOL, Strike};
+use gpulet_simulator::state::Effect;
+use serde_json::Value;
+
+use super::*;
+
+fn run(test: &TestNode, program: &str, arguments: &[&str]) -> Output {
+    Process::new(test.node.host_root().join("usr/bin").join(program)).args(arguments).output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    [&output.stdout[..], &output.stderr[..]].map(String::from_utf8_lossy).concat()
+}
+
+#[test]
+fn nvidia_smi_resets_what_nobody_has_open() {
+    let test = idle();
+    let reset = || run(&test, "nvidia-smi", &["--gpu-reset", "-i", "0000:11:00.0"]);
+    let refused = |words: &str| {
+        let output = reset();
+        assert_eq!(output.status.code(), Some(19), "{}", said(&output));
+        assert!(
+            said(&output).contains("In use by another client") && said(&output).contains(words),
+            "{}",
+            said(&output)
+        );
+    };
+    refused("persistence mode");
+    let off = run(&test, "nvidia-smi", &["-i", "0", "-pm", "0"]);
+    assert!(off.status.success(), "{}", said(&off));
+    hold(&test, A100, 4711, None);
+    refused("process 4711 (python3 train.py)");
+    test.node.command(Command::Release { pid: 4711, gpu: None }).unwrap();
+    let driver = Driver::open(&test);
+    driver.gpu(A100);
+    refused(&format!("process {}", std::process::id()));
+    drop(driver);
+    let done = reset();
+    assert!(done.status.success(), "{}", said(&done));
+    assert_eq!(
+        test.node.state().gpus.iter().map(|gpu| gpu.resets).collect::<Vec<_>>(),
+        [1, 0, 0, 0, 0, 0, 0, 0]
+    );
+    assert_eq!(run(&test, "nvidia-smi", &["-r", "-i", "99"]).status.code(), Some(6));
+    assert_eq!(run(&test, "nvidia-smi", &["mig", "-lgi"]).status.code(), Some(2));
+    let list = said(&run(&test, "nvidia-smi", &["-L"]));
+    assert!(list.starts_with("GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-"), "{list}");
+    assert_eq!(list.matches("  MIG ").count(), 6, "{list}");
+}
+
+#[test]
+fn a_reset_can_be_struck() {
+    let test = idle();
+    test.node.command(Command::Persistence { gpu: A100, on: false }).unwrap();
+    let strike = |after| Strike {
+        gpu: Some(A100),
+        symbol: Some(RESET_SYMBOL.to_owned()),
+        changing: false,
+        nth: 1,
+        times: 1,
+        after,
+        effect: Effect::Return(999),
+    };
+    for (after, resets) in [(false, 0), (true, 1)] {
+        let set = test.node.command(Command::Strike(strike(after))).unwrap();
+        assert!(matches!(set, Applied::Fault { .. }));
+        let output = run(&test, "nvidia-smi", &["--gpu-reset", "-i", "0"]);
+        assert!(!output.status.success() && said(&output).contains("999"), "{}", said(&output));
+        assert_eq!(state(&test, A100).resets, resets);
+    }
+}
+
+#[test]
+fn the_toolkit_names_what_there_is_and_brings_what_has_device_files() {
+    let (test, driver) = empty(H100);
+    let instance = driver.create_at(H100, 14, (0, 2)).unwrap();
+    let uuid = driver.uuid(driver.create_compute(instance, 1).unwrap());
+    let path = test.node.host_root().join("etc/cdi/nvidia.yaml");
+    let make = || -> Value {
+        let output = format!("--output={}", path.display());
+        let made = run(&test, "nvidia-ctk", &["cdi", "generate", &output, "--device-name-strategy=uuid"]);
+        assert!(made.status.success(), "{}", said(&made));
+        serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap()
+    };
+    let files = |specification: &Value| -> Vec<String> {
+        let devices = specification["devices"].as_array().unwrap();
+        let own = devices.iter().find(|device| device["name"] == uuid.as_str()).unwrap();
+        let nodes = own["containerEdits"]["deviceNodes"].as_array().unwrap();
+        nodes.iter().map(|node| node["path"].as_str().unwrap().to_owned()).collect()
+    };
+    let specification = make();
+    assert_eq!(specification["kind"], "nvidia.com/gpu");
+    assert_eq!(files(&specification), ["/dev/nvidia1"], "nobody has made the device files");
+    for node in ["nvidia-cap165", "nvidia-cap166"] {
+        std::fs::write(test.node.host_root().join("dev/nvidia-caps").join(node), "").unwrap();
+    }
+    let with = ["/dev/nvidia1", "/dev/nvidia-caps/nvidia-cap165", "/dev/nvidia-caps/nvidia-cap166"];
+    assert_eq!(files(&make()), with);
+    let refreshed = run(&test, "systemctl", &["restart", "nvidia-cdi-refresh.service"]);
+    assert!(refreshed.status.success() && test.node.host_root().join("var/run/cdi/nvidia.yaml").exists());
+}
+
+#[test]
+fn systemctl_starts_the_machine_anew() {
+    let test = idle();
+    assert_eq!(run(&test, "systemctl", &["stop", "kubelet.service"]).status.code(), Some(5));
+    assert!(run(&test, "systemctl", &["reboot", "--no-block"]).status.success());
+    let state = test.node.state();
+    assert_eq!((state.boots, state.driver.load, state.driver.loaded), (2, 2, true));
+}
