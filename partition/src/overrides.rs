@@ -6,7 +6,7 @@
 
 use gpulet_inventory::yaml::{self, Notes, Problems, Spot, Value};
 
-use crate::file::{Devices, Entry, Place, division, target};
+use crate::file::{AskedDivision, Devices, Entry, Place, division, target};
 
 /// What is said of single GPUs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -43,8 +43,18 @@ fn entry(name: &str, spot: &Spot<'_>) -> Option<Entry> {
     let mut section = spot.section();
     let division = division(&mut section);
     section.finish();
-    let place = Place { line: 0, path: format!("annotation {ANNOTATION}: {}", spot.path()) };
-    Some(Entry { place, filter: Vec::new(), devices: Devices::These(vec![target?]), division: division? })
+    let mut division = division?;
+    // Its lines are no one's: it is written without any.
+    let place = |path: &str| Place { line: 0, path: format!("annotation {ANNOTATION}: {path}") };
+    if let AskedDivision::On(asked) = &mut division {
+        asked.iter_mut().for_each(|asked| asked.place = place(&asked.place.path));
+    }
+    Some(Entry {
+        place: place(spot.path()),
+        filter: Vec::new(),
+        devices: Devices::These(vec![target?]),
+        division,
+    })
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::file::{AskedDivision, Target};
+use crate::file::Target;
 
 #[test]
 fn gpus_are_named_by_index_uuid_and_address() {

@@ -25,7 +25,10 @@ pub fn plan_gpu(division: &GpuDivision, wanted: &Wanted) -> Result<Plan, Refusal
         (None, Wanted::Off) => Ok(Plan::default()),
         (None, Wanted::On(_)) => Err(Refusal::NotMigCapable { gpu: gpu() }),
         (Some(mode), Wanted::Off) => without_mig(division, mode),
-        (Some(_), Wanted::On(_)) if division.profiles.is_empty() => Err(Refusal::NoProfiles { gpu: gpu() }),
+        // With nothing on it, it can be had without them; and then the driver tells them.
+        (Some(_), Wanted::On(instances)) if division.profiles.is_empty() && !instances.is_empty() => {
+            Err(Refusal::NoProfiles { gpu: gpu() })
+        }
         (Some(mode), Wanted::On(instances)) => with_mig(division, mode, instances),
     }
 }

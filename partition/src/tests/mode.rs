@@ -85,5 +85,8 @@ fn what_cannot_be_divided_is_told() {
     let none = GpuDivision { mode: None, profiles: Vec::new(), ..a100() };
     assert_eq!(plan_gpu(&none, &Wanted::On(Vec::new())).unwrap_err().reason(), "NotMigCapable");
     let old = GpuDivision { profiles: Vec::new(), ..in_mode(a100(), false, false) };
-    assert_eq!(plan_gpu(&old, &Wanted::On(Vec::new())).unwrap_err().reason(), "NoProfiles");
+    // The mode alone can be had, after which the driver tells them.
+    assert_eq!(plan_gpu(&old, &Wanted::On(Vec::new())).unwrap().steps, [Step::SetMode(true)]);
+    let some = Wanted::On(wanted(&a100(), &[ONE]));
+    assert_eq!(plan_gpu(&old, &some).unwrap_err().reason(), "NoProfiles");
 }

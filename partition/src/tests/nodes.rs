@@ -9,7 +9,7 @@ use crate::observed::GpuDivision;
 use crate::resolve::GpuFacts;
 
 /// One GPU of a node: its model and what the driver tells of it.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub(crate) struct Gpu {
     pub(crate) device: u32,
     pub(crate) driver: &'static str,
