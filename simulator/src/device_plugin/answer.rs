@@ -9,16 +9,15 @@ use super::v1beta1::messages::{ContainerAllocateResponse, DeviceSpec};
 const COMMON: [&str; 3] = ["nvidiactl", "nvidia-uvm", "nvidia-uvm-tools"];
 
 /// The variable by which NVIDIA's container toolkit is told the devices, and the device files that the machine has.
-/// `minors` are those of `/dev/nvidiaN`; nothing is looked up below `dev` that is not a device file there.
-pub(crate) fn allocate_response(ids: &[&str], minors: &[u32], dev: &Path) -> ContainerAllocateResponse {
+/// `files` are those of the devices, named as in `/dev`; nothing is looked up below `dev` that is not a device file there.
+pub(crate) fn allocate_response(ids: &[&str], files: &[String], dev: &Path) -> ContainerAllocateResponse {
     let mut devices: Vec<&str> = ids.iter().map(|id| without_replica(id)).collect();
     devices.sort_unstable();
     devices.dedup();
-    let mut minors = minors.to_vec();
-    minors.sort_unstable();
-    minors.dedup();
-    let names = minors.iter().map(|minor| format!("nvidia{minor}")).chain(COMMON.map(str::to_owned));
-    let files = names.map(|name| dev.join(name)).filter(|path| is_device(path));
+    let mut names: Vec<&str> = files.iter().map(String::as_str).collect();
+    names.sort_unstable();
+    names.dedup();
+    let files = names.into_iter().chain(COMMON).map(|name| dev.join(name)).filter(|path| is_device(path));
     let spec = |path: String| DeviceSpec {
         container_path: path.clone(),
         host_path: path,
@@ -43,8 +42,11 @@ mod tests {
 
     #[test]
     fn a_container_sees_each_gpu_once() {
-        let answer =
-            allocate_response(&["GPU-b::1", "GPU-a::0", "GPU-b::0"], &[1, 0, 1], Path::new("/nowhere"));
+        let answer = allocate_response(
+            &["GPU-b::1", "GPU-a::0", "GPU-b::0"],
+            &["nvidia0".to_owned()],
+            Path::new("/nowhere"),
+        );
         assert_eq!(answer.envs["NVIDIA_VISIBLE_DEVICES"], "GPU-a,GPU-b");
         assert!(answer.devices.is_empty());
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::host_tree::capability_nodes;
 use crate::kubelet::Device;
 use crate::state::{GpuState, MigState, NodeState};
 
@@ -110,12 +111,23 @@ pub(super) fn without_replica(id: &str) -> &str {
     id.split_once("::").map_or(id, |(device, _)| device)
 }
 
-/// N of `/dev/nvidiaN` by the name of each GPU and MIG device.
-pub(super) fn minors(state: &NodeState) -> BTreeMap<String, u32> {
+/// The device files of each GPU and MIG device, named as in `/dev`, by the device's name. A MIG device has its GPU's and
+/// those of its capabilities.
+pub(super) fn files(state: &NodeState) -> BTreeMap<String, Vec<String>> {
     let of_gpu = |gpu: &GpuState| {
-        let divided = gpu.mig.iter().flat_map(mig_devices).map(|(_, uuid)| uuid.to_owned());
-        let names = std::iter::once(gpu.identity.uuid.clone()).chain(divided);
-        names.map(|name| (name, gpu.identity.minor)).collect::<Vec<_>>()
+        let minor = gpu.identity.minor;
+        let whole = format!("nvidia{minor}");
+        let divided = gpu.mig.iter().flat_map(|mig| &mig.instances).flat_map(|instance| {
+            instance.compute.iter().map(|compute| (instance.id, compute.id, compute.uuid.clone()))
+        });
+        let files = |(gi, ci, uuid): (u32, u32, String)| {
+            let capabilities = capability_nodes(minor, gi, Some(ci));
+            let names = capabilities.map(|node| node.trim_start_matches("dev/").to_owned());
+            (uuid, std::iter::once(whole.clone()).chain(names).collect())
+        };
+        let mut all: Vec<(String, Vec<String>)> = divided.map(files).collect();
+        all.push((gpu.identity.uuid.clone(), vec![whole.clone()]));
+        all
     };
     state.gpus.iter().flat_map(of_gpu).collect()
 }
@@ -197,6 +209,36 @@ mod tests {
     fn a_gpu_of_which_the_firmware_tells_nothing_has_no_numa_node() {
         let offer = offered("consumer-numa-unknown", &Naming::default());
         assert!(offer["nvidia.com/gpu"].iter().all(|gpu| gpu.numa.is_none()));
+    }
+
+    #[test]
+    fn mig_devices_are_offered_by_profile_with_the_files_of_their_capabilities() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("divided.yaml");
+        let description = "\
+about: A GPU in two halves
+driver: 580.105.08
+cpu: {model: CPU, packages: 1, cores-per-package: 2, threads-per-core: 1}
+numa: [{id: 0, cpus: '0-1', memory: 8GiB, distances: [10]}]
+pci:
+- root: 0000:10
+  numa: 0
+  devices:
+  - bridge: {at: 10:01.0, devices: [gpu: {at: 11:00.0, board: h100-sxm-80gb,
+      mig: {instances: [{profile: 3g.40gb, start: 0}, {profile: 3g.40gb, start: 4}]}}]}
+";
+        std::fs::write(&path, description).unwrap();
+        let node = SimulatedNode::start(path.to_str().unwrap(), &dir.path().join("node"), ClockMode::Stepped)
+            .unwrap();
+        let naming = Naming { mig: MigStrategy::Mixed, ..Naming::default() };
+        let offer = offer(&node.state(), &node.host_root(), &naming).unwrap();
+        assert!(offer["nvidia.com/gpu"].is_empty());
+        let halves = &offer["nvidia.com/mig-3g.40gb"];
+        assert!(halves.len() == 2 && halves.iter().all(|half| half.id.starts_with("MIG-") && half.healthy));
+        let files = files(&node.state());
+        let of = |half: &Device| files[&half.id].clone();
+        assert!(of(&halves[0]).len() == 3 && of(&halves[0])[1].starts_with("nvidia-caps/nvidia-cap"));
+        assert_ne!(of(&halves[0]), of(&halves[1]));
     }
 
     #[test]

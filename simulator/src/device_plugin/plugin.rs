@@ -12,7 +12,7 @@ use tonic::codegen::tokio_stream::Stream;
 use tonic::{Request, Response, Status};
 
 use super::answer::allocate_response;
-use super::offer::{Naming, OfferError, minors, offer, without_replica};
+use super::offer::{Naming, OfferError, files, offer, without_replica};
 use super::registration::register;
 use super::v1beta1::messages as v1;
 use super::v1beta1::service::device_plugin_server::{DevicePlugin as Api, DevicePluginServer};
@@ -45,7 +45,7 @@ struct Resource {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Told {
     devices: Vec<Device>,
-    minors: BTreeMap<String, u32>,
+    files: BTreeMap<String, Vec<String>>,
 }
 
 /// Why a plugin does not get on. The next round may.
@@ -118,7 +118,7 @@ impl DevicePlugin {
             offered.entry(resource.clone()).or_default();
         }
         for (resource, devices) in offered {
-            let told = Told { devices, minors: minors(state) };
+            let told = Told { devices, files: files(state) };
             let known = self.resources.entry(resource).or_insert_with(|| Resource {
                 told: watch::channel(Told::default()).0,
                 serving: None,
@@ -247,9 +247,9 @@ impl Api for Service {
                 return Err(Status::invalid_argument(format!("there is no device {id}")));
             }
             let ids: Vec<&str> = asked.devices_ids.iter().map(String::as_str).collect();
-            let minors: Vec<u32> =
-                ids.iter().filter_map(|id| told.minors.get(without_replica(id)).copied()).collect();
-            answers.push(allocate_response(&ids, &minors, Path::new("/dev")));
+            let files = ids.iter().filter_map(|id| told.files.get(without_replica(id)));
+            let files: Vec<String> = files.flatten().cloned().collect();
+            answers.push(allocate_response(&ids, &files, Path::new("/dev")));
         }
         Ok(Response::new(v1::AllocateResponse { container_responses: answers }))
     }
