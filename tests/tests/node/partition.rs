@@ -50,12 +50,16 @@ pub(crate) fn a_label_divides_one_gpu(plane: &ControlPlane, node: &RealNode) {
         "{evicted:?}"
     );
     it.wait_for_advertised(&[(GPUS, 5), (MIG, 7)]);
+    // Two of the driver, and two of each instance.
+    assert_eq!(it.capability_files(), 2 + 2 * 7);
 
     // What is advertised can be had; and who has it is in the way of the next change.
     it.start("small", MIG);
     let answers = node.pod_resources();
     let small = devices(&answers, "small");
     assert!(small.len() == 1 && small[0].starts_with("MIG-"), "{small:?}");
+    let seen = "ls /proc/$(pgrep -f 'sleep 2000000')/root/dev/nvidia-caps | wc -l";
+    assert_eq!(node.run(seen).trim(), "2", "the files of its instance, and no others");
     it.label(&json!({ "gpulet.dev/when-busy": "refuse", "nvidia.com/mig.config": "all-disabled" }));
     it.wait_for_state("failed");
     let status = it.status();
@@ -64,6 +68,7 @@ pub(crate) fn a_label_divides_one_gpu(plane: &ControlPlane, node: &RealNode) {
     plane.admin().delete(&format!("{PODS}/small")).ok();
     it.wait_for_state("success");
     it.wait_for_advertised(&[(GPUS, 6), (MIG, 0)]);
+    assert_eq!(it.capability_files(), 2);
     assert_eq!(it.pod("stays").unwrap()["metadata"]["uid"], stays["metadata"]["uid"]);
     plane.admin().delete(&format!("{PODS}/stays")).ok();
 }
@@ -73,7 +78,7 @@ impl Partition<'_> {
     fn start_plugin(&self) {
         self.plane.create_namespace(OPERATOR);
         let labels = json!({ "app": "nvidia-device-plugin-daemonset" });
-        let mounts = ["/payload", "/run/nvidia/simulated", "/var/lib/kubelet/device-plugins"];
+        let mounts = ["/payload", "/run/nvidia/simulated", "/var/lib/kubelet/device-plugins", "/dev"];
         let names = mounts.map(|path| path[1..].replace('/', "-"));
         let volumes: Vec<_> = mounts
             .iter()
@@ -130,6 +135,11 @@ impl Partition<'_> {
         uuid
     }
 
+    /// How many device files of capabilities there are.
+    fn capability_files(&self) -> usize {
+        self.node.run("find /dev/nvidia-caps -type c").lines().filter(|line| !line.is_empty()).count()
+    }
+
     fn label(&self, labels: &Value) {
         let path = format!("/api/v1/nodes/{}", RealNode::NAME);
         self.plane.admin().merge(&path, &json!({ "metadata": { "labels": labels } })).ok();
@@ -182,6 +192,8 @@ impl Partition<'_> {
 
     /// Starts a Pod with one device, and waits until it runs.
     fn start(&self, name: &str, resource: &str) {
+        // By which its process can be found.
+        let sleep = if resource == MIG { "2000000" } else { "1000000" };
         let pod = json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "namespace": "default" },
             "spec": {
@@ -189,7 +201,7 @@ impl Partition<'_> {
                 "automountServiceAccountToken": false, "enableServiceLinks": false, "dnsPolicy": "Default",
                 "containers": [{
                     "name": "main", "image": "gpulet.test/pod:1", "imagePullPolicy": "Never",
-                    "command": ["/bin/sleep", "1000000"], "resources": { "limits": { resource: "1" } },
+                    "command": ["/bin/sleep", sleep], "resources": { "limits": { resource: "1" } },
                 }],
             },
         });

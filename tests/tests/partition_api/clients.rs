@@ -12,9 +12,9 @@ fn a_client_that_never_stops_is_named_and_everybody_is_called_back() {
     let version = world.version();
     world.want("halves");
     world.wait_for_state("halves", "pending");
-    let status = world.wait_for_reason("halves", "failed", "ClientsStay");
+    let status = world.wait_for_reason("halves", "failed", "ClientStays");
     assert!(status["message"].as_str().unwrap().contains(&exporter), "{status:#}");
-    assert!(world.wait_for_event("Warning", "ClientsStay").contains(&exporter));
+    assert!(world.wait_for_event("Warning", "ClientStays").contains(&exporter));
     assert_eq!(world.condition()["status"], "False");
     let history = world.since(&version);
     for key in [PLUGIN_KEY, EXPORTER_KEY] {

@@ -82,7 +82,7 @@ fn a_label_that_is_taken_away_while_it_waits_gives_everybody_back() {
         (world.labelled(PLUGIN_KEY).as_deref() == Some("true")).then_some(())
     });
     world.kubelet.let_go(PLUGIN);
-    world.wait_for("hands off", || (world.condition()["reason"] == "NothingDeclared").then_some(()));
+    world.wait_for("hands off", || (world.condition()["reason"] == "NotDeclared").then_some(()));
     world.assert_at_rest();
     assert!(!world.site.gpu(0).mode, "nothing was changed");
 }

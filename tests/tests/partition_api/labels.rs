@@ -43,7 +43,7 @@ fn a_label_becomes_a_layout_and_everything_tells_of_it() {
     assert_eq!((&status["config"], &status["state"]), (&json!("halves"), &json!("success")), "{status:#}");
     assert!(status["hash"].as_str().is_some_and(|hash| hash.len() == 16), "{status:#}");
     assert!(world.events().iter().all(|(kind, ..)| kind == "Normal"), "{:#?}", world.events());
-    world.wait_for_event("Normal", "Partitioned");
+    world.wait_for_event("Normal", "AsWanted");
 
     // What is there already is not done again, and nothing is written when nothing happens.
     let (writes, uuids) = (world.writes(), world.site.gpu(0).uuids());
@@ -63,14 +63,14 @@ fn a_name_that_nobody_has_defined_is_refused_and_named() {
     let _agent = world.agent();
     let version = world.version();
     world.want("thirds");
-    let status = world.wait_for_reason("thirds", "failed", "UnknownConfig");
+    let status = world.wait_for_reason("thirds", "failed", "UnknownLayout");
     let message = status["message"].as_str().unwrap();
     for name in ["thirds", "halves", "sevenths", "off"] {
         assert!(message.contains(name), "{message}");
     }
     assert_eq!(world.condition()["status"], "False");
     assert_eq!(world.condition()["message"], message);
-    assert!(world.wait_for_event("Warning", "UnknownConfig").contains("thirds"));
+    assert!(world.wait_for_event("Warning", "UnknownLayout").contains("thirds"));
     assert_eq!(world.since(&version).label(PLUGIN_KEY), ["true"], "nobody was paused for it");
     assert!(world.site.gpu(0).instances.is_empty() && !world.site.gpu(0).mode);
 
@@ -79,7 +79,7 @@ fn a_name_that_nobody_has_defined_is_refused_and_named() {
     // A name that is wrong does not cost what is there.
     let uuids = world.site.gpu(0).uuids();
     world.want("thirds");
-    world.wait_for_reason("thirds", "failed", "UnknownConfig");
+    world.wait_for_reason("thirds", "failed", "UnknownLayout");
     assert_eq!(world.site.gpu(0).uuids(), uuids);
     world.assert_at_rest();
 }
@@ -134,7 +134,7 @@ fn without_a_label_nothing_is_touched() {
     let uuids = world.site.gpu(0).uuids();
 
     world.label(WANTED, None);
-    world.wait_for("hands off", || (world.condition()["reason"] == "NothingDeclared").then_some(()));
+    world.wait_for("hands off", || (world.condition()["reason"] == "NotDeclared").then_some(()));
     assert_eq!(world.condition()["status"], "Unknown");
     let version = world.version();
     world.mount(&FILE.replace("{3g.40gb: 2}", "{3g.40gb: 1}"));

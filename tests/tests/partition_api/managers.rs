@@ -30,7 +30,7 @@ fn yields_to(world: &World, pod: &str) {
     });
     assert_eq!(condition["status"], "Unknown", "who manages it says how it is: {condition}");
     assert!(condition["message"].as_str().unwrap().contains(pod), "{condition}");
-    assert!(world.wait_for_event("Warning", "OtherManager").contains(pod));
+    assert!(world.wait_for_event("Normal", "OtherManager").contains(pod));
     assert_eq!(world.status()["reason"], "OtherManager");
     pass(Duration::from_secs(3));
     let history = world.since(&version);
