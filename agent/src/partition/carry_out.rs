@@ -1,45 +1,58 @@
 //! Carries out a plan, and what a crash has cut off.
 
-use gpulet_inventory::gpu::GpuUuid;
 use gpulet_host::partition::store::Found;
+use gpulet_inventory::gpu::GpuUuid;
 use gpulet_partition::apply::{Failure, Machine, Outcome as Ended, Policy};
-use gpulet_partition::plan::{GpuPlan, NodePlan, Outcome};
+use gpulet_partition::plan::{GpuPlan, NodePlan, Outcome, Plan};
 
 use super::execute::{Way, unwritten};
 use super::{End, GpuOutcome, Looked, NodeOutcome, Partitioner, Recovered};
 
 impl Partitioner {
     /// Carries out a plan that was made for what was `looked` at, one GPU after the other. A GPU that is refused, or fails,
-    /// keeps no other from being changed; one of which the plan is empty sees no call that changes anything.
-    pub(crate) async fn carry_out(&self, looked: &Looked, plan: &NodePlan, policy: Policy) -> NodeOutcome {
+    /// keeps no other from being changed; one of which the plan is empty sees no call that changes anything. Once it is to
+    /// `go_on` no more, the GPU that is being changed is the last.
+    pub(crate) async fn carry_out(
+        &self,
+        looked: &Looked,
+        plan: &NodePlan,
+        policy: Policy,
+        go_on: impl Fn() -> bool,
+    ) -> NodeOutcome {
         let mut outcome = NodeOutcome::default();
-        for plan in &plan.gpus {
-            let end = self.carry_out_one(looked, plan, policy).await;
-            outcome.gpus.push(GpuOutcome { gpu: Some(plan.gpu.clone()), end });
+        for GpuPlan { gpu, outcome: planned, .. } in &plan.gpus {
+            let end = match planned {
+                Outcome::LeftAlone => End::LeftAlone,
+                Outcome::Refused(refusal) => End::Refused(refusal.clone()),
+                Outcome::Steps(plan) if plan.steps.is_empty() => End::AsWanted,
+                Outcome::Steps(_) if !go_on() => End::NotBegun(stopped(gpu)),
+                Outcome::Steps(plan) => self.change_one(looked, gpu, plan, policy).await,
+            };
+            outcome.gpus.push(GpuOutcome { gpu: Some(gpu.clone()), end });
         }
-        let unread = looked.unread.iter().map(|unread| GpuOutcome {
-            gpu: unread.uuid.clone(),
-            end: End::NotBegun(unread.failure.clone()),
-        });
-        let known: Vec<Option<GpuUuid>> = outcome.gpus.iter().map(|gpu| gpu.gpu.clone()).collect();
-        outcome.gpus.extend(unread.filter(|unread| unread.gpu.is_none() || !known.contains(&unread.gpu)));
+        // One that does not answer and is wanted is in the plan too, as one that is not there. Why it does not answer tells more.
+        for unread in &looked.unread {
+            let end = End::NotBegun(unread.failure.clone());
+            match outcome.gpus.iter_mut().find(|told| told.gpu.is_some() && told.gpu == unread.uuid) {
+                Some(told) => told.end = end,
+                None => outcome.gpus.push(GpuOutcome { gpu: unread.uuid.clone(), end }),
+            }
+        }
         outcome
     }
 
-    async fn carry_out_one(&self, looked: &Looked, plan: &GpuPlan, policy: Policy) -> End {
-        let steps = match &plan.outcome {
-            Outcome::LeftAlone => return End::LeftAlone,
-            Outcome::Refused(refusal) => return End::Refused(refusal.clone()),
-            Outcome::Steps(steps) if steps.steps.is_empty() => return End::AsWanted,
-            Outcome::Steps(steps) => steps,
-        };
-        if let Err(failure) = self.is_free(&plan.gpu).await {
+    async fn change_one(&self, looked: &Looked, gpu: &GpuUuid, plan: &Plan, policy: Policy) -> End {
+        if let Err(failure) = self.is_free(gpu).await {
             return End::NotBegun(failure);
         }
-        let Some(there) = looked.gpu(&plan.gpu) else { return End::NotBegun(not_looked_at(&plan.gpu)) };
-        let way = Way { gpu: &plan.gpu, pci: Some(there.gpu.pci), division: Some(&there.division) };
-        let ended = self.run(&way, Machine::new(&there.division, steps, policy)).await;
-        tell(&plan.gpu, &ended);
+        let Some(there) = looked.gpu(gpu) else { return End::NotBegun(not_looked_at(gpu)) };
+        let way = Way { gpu, division: Some(&there.division) };
+        let ended = self.run(&way, Machine::new(&there.division, plan, policy)).await;
+        let reason = ended.reason();
+        match &ended {
+            Ended::Reached => tracing::info!(%gpu, reason, "{}", End::Ended(ended.clone())),
+            _ => tracing::warn!(%gpu, reason, "{}", End::Ended(ended.clone())),
+        }
         End::Ended(ended)
     }
 
@@ -49,7 +62,9 @@ impl Partitioner {
         match self.on_disk(move |store| store.journal(&of)).await? {
             None => Ok(()),
             Some(_) => {
-                let message = format!("a change of {gpu} has begun before and is not finished; it is gone on with first");
+                let message = format!(
+                    "a change of {gpu} has begun before and is not finished; it is gone on with first"
+                );
                 Err(Failure { reason: "Unfinished".to_owned(), message })
             }
         }
@@ -68,7 +83,7 @@ impl Partitioner {
             let end = match (&gpu, journal) {
                 (_, Err(error)) => End::NotBegun(unwritten(&error)),
                 (Some(gpu), Ok(journal)) => {
-                    let way = Way { gpu, pci: self.place_of(gpu).await, division: None };
+                    let way = Way { gpu, division: None };
                     let ended = self.run(&way, Machine::recover(journal, policy)).await;
                     tell_recovered(gpu, &ended);
                     End::Ended(ended)
@@ -82,28 +97,23 @@ impl Partitioner {
     }
 }
 
+fn stopped(gpu: &GpuUuid) -> Failure {
+    let message = format!("{gpu} was not changed: something else is wanted by now, or gpulet ends");
+    Failure { reason: "Stopped".to_owned(), message }
+}
+
 fn not_looked_at(gpu: &GpuUuid) -> Failure {
     let message = format!("{gpu} is not among the GPUs that were looked at; plan anew");
     Failure { reason: "NoSuchGpu".to_owned(), message }
 }
 
-fn tell(gpu: &GpuUuid, ended: &Ended) {
-    let reason = ended.reason();
-    match ended {
-        Ended::Reached => tracing::info!(%gpu, reason, "{}", End::Ended(ended.clone())),
-        _ => tracing::warn!(%gpu, reason, "{}", End::Ended(ended.clone())),
-    }
-}
-
 fn tell_recovered(gpu: &GpuUuid, ended: &Ended) {
-    let which = match ended {
-        Ended::Reached => "finished a change that had been cut off",
-        Ended::RolledBack { .. } => "took back a change that had been cut off",
-        _ => "a change that had been cut off is not ended",
-    };
     let (reason, end) = (ended.reason(), End::Ended(ended.clone()));
     match ended {
-        Ended::Reached | Ended::RolledBack { .. } => tracing::info!(%gpu, reason, "{which}: {end}"),
-        _ => tracing::warn!(%gpu, reason, "{which}: {end}"),
+        Ended::Reached => tracing::info!(%gpu, reason, "finished a change that had been cut off: {end}"),
+        Ended::RolledBack { .. } => {
+            tracing::info!(%gpu, reason, "took back a change that had been cut off: {end}");
+        }
+        _ => tracing::warn!(%gpu, reason, "a change that had been cut off is not ended: {end}"),
     }
 }

@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 use gpulet_host::partition::reset;
 use gpulet_host::partition::store::{Store, StoreError};
 use gpulet_inventory::gpu::GpuUuid;
-use gpulet_inventory::pci::PciAddress;
-use gpulet_nvml::{Change as DriverChange, ChangeError};
+use gpulet_nvml::{Change as DriverChange, ChangeError, Doing};
 use gpulet_partition::apply::{Change, Command, Event, Failure, Machine, Outcome};
 use gpulet_partition::layout::Need;
 use gpulet_partition::observed::GpuDivision;
@@ -23,8 +22,6 @@ const RESETS_WITHIN: Duration = Duration::from_secs(120);
 /// A GPU that is being changed.
 pub(super) struct Way<'a> {
     pub(super) gpu: &'a GpuUuid,
-    /// Where it sits; absent while the driver has not told.
-    pub(super) pci: Option<PciAddress>,
     /// For the names of its profiles; absent after a crash.
     pub(super) division: Option<&'a GpuDivision>,
 }
@@ -97,10 +94,7 @@ impl Partitioner {
     /// Resets the GPU, with every handle and file of this process let go of meanwhile. It goes on to its end though nobody
     /// waits for it any more, for the driver is to be taken up again.
     async fn reset(&self, way: &Way<'_>) -> Result<(), Failure> {
-        let Some(pci) = way.pci else {
-            let message = format!("{} cannot be reset: the driver has not told where it sits; reboot the node", way.gpu);
-            return Err(Failure { reason: "PlaceUnknown".to_owned(), message });
-        };
+        let pci = self.place_of(way.gpu).await?;
         let (driver, root) = (self.driver.clone(), self.root.clone());
         let resetting = tokio::spawn(async move {
             if let Err(error) = driver.quiesce(LETS_GO_WITHIN).await {
@@ -110,7 +104,9 @@ impl Partitioner {
             driver.resume().await;
             match reset {
                 Ok(Ok(())) => Ok(()),
-                Ok(Err(error)) => Err(Failure { reason: error.reason().to_owned(), message: report::chain(&error) }),
+                Ok(Err(error)) => {
+                    Err(Failure { reason: error.reason().to_owned(), message: report::chain(&error) })
+                }
                 Err(error) => Err(broken(&error)),
             }
         });
@@ -138,7 +134,7 @@ fn told(need: Need, way: &Way<'_>) -> String {
         (Need::Persistence(true), _) => "turn persistence mode on again".to_owned(),
         (Need::Persistence(false), _) => "turn persistence mode off for the reset".to_owned(),
         (Need::Step(step), Some(division)) => step.told(division),
-        (Need::Step(step), None) => DriverChange::Step(step).to_string(),
+        (Need::Step(step), None) => Doing::Change(DriverChange::Step(step)).to_string(),
     }
 }
 

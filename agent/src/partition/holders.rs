@@ -113,7 +113,9 @@ pub(super) fn pids(division: &GpuDivision) -> BTreeSet<u32> {
 pub(super) fn add_given(division: &mut GpuDivision, joined: &Holders, unnamed: &[Part]) {
     let given = joined.devices.iter().filter(|device| device.id.gpu == division.gpu);
     let given: Vec<(Place, PodName)> = given
-        .flat_map(|device| device.allocated.iter().map(|allocated| (place(device.id.instance), pod(allocated))))
+        .flat_map(|device| {
+            device.allocated.iter().map(|allocated| (place(device.id.instance), pod(allocated)))
+        })
         .collect();
     for (place, pod) in given {
         add(division, place, &Holder::Pod(pod));

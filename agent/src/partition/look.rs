@@ -2,10 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use gpulet_host::hardware;
 use gpulet_host::partition::preflight;
 use gpulet_inventory::gpu::GpuUuid;
 use gpulet_inventory::holders::{Inputs, Instance as Part, Processes, Resolver, join};
 use gpulet_inventory::mig::GpuInstance;
+use gpulet_inventory::pci::PciAddress;
 use gpulet_inventory::snapshot::{Driver as DriverState, GpuState, NodeGpus, UnlistedGpu};
 use gpulet_nvml::Classes;
 use gpulet_partition::apply::{Failure, Seen};
@@ -49,7 +51,14 @@ impl Partitioner {
             match self.read(&state.gpu.uuid).await {
                 Ok(Seen { division, persistence }) => {
                     let resetless = self.is_resetless(&division).await;
-                    looked.gpus.push(LookedGpu { gpu: state.gpu.clone(), division, persistence, resetless });
+                    let model = hardware::model(&self.root, state.gpu.pci);
+                    looked.gpus.push(LookedGpu {
+                        gpu: state.gpu.clone(),
+                        division,
+                        persistence,
+                        model,
+                        resetless,
+                    });
                 }
                 Err(failure) => looked.unread.push(UnreadGpu {
                     uuid: Some(state.gpu.uuid.clone()),
@@ -74,6 +83,21 @@ impl Partitioner {
         let resetless = self.is_resetless(&division).await;
         self.add_holders(&gpus, vec![Subject { division: &mut division, persistence, resetless }]).await;
         Ok(Seen { division, persistence })
+    }
+
+    /// Where a GPU sits.
+    ///
+    /// # Errors
+    /// If the driver is down or does not list it.
+    pub(super) async fn place_of(&self, gpu: &GpuUuid) -> Result<PciAddress, Failure> {
+        let gpus = self.opened(BACK_WITHIN).await?;
+        let state = gpus.gpus.iter().find(|state| state.gpu.uuid == *gpu);
+        state.map(|state| state.gpu.pci).ok_or_else(|| Failure {
+            reason: "NoSuchGpu".to_owned(),
+            message: format!(
+                "the driver does not list {gpu} any more; look for Xid errors in the kernel log"
+            ),
+        })
     }
 
     async fn read(&self, gpu: &GpuUuid) -> Result<Seen, Failure> {
@@ -110,8 +134,10 @@ impl Partitioner {
         let preflight = tokio::task::spawn_blocking(move || preflight::look(&root)).await.unwrap_or_default();
         let pods = self.pods.borrow().clone();
         let pods = pods.as_ref().map(|pods| pods.as_slice());
-        let states: Vec<Option<&GpuState>> =
-            subjects.iter().map(|subject| gpus.gpus.iter().find(|state| state.gpu.uuid == subject.division.gpu)).collect();
+        let states: Vec<Option<&GpuState>> = subjects
+            .iter()
+            .map(|subject| gpus.gpus.iter().find(|state| state.gpu.uuid == subject.division.gpu))
+            .collect();
         for (subject, state) in subjects.iter_mut().zip(&states) {
             holders::spread(subject.division);
             if let Some(state) = state {
@@ -161,7 +187,8 @@ fn down(driver: &DriverState) -> Failure {
 fn unlisted(gpu: &UnlistedGpu) -> UnreadGpu {
     let reason = gpu.reason.reason();
     let call = gpu.reason.call().map_or_else(String::new, |call| format!(": {call} hangs or was refused"));
-    let message = format!("GPU {} does not even tell its UUID{call}; look for Xid errors in the kernel log", gpu.index);
+    let message =
+        format!("GPU {} does not even tell its UUID{call}; look for Xid errors in the kernel log", gpu.index);
     UnreadGpu { uuid: None, pci: gpu.pci, failure: Failure { reason: reason.to_owned(), message } }
 }
 

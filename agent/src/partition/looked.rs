@@ -1,9 +1,14 @@
 //! What was seen of the node's GPUs at one look.
 
+use std::sync::Arc;
+
+use gpulet_host::hardware::{Model, PciId};
 use gpulet_inventory::gpu::{Gpu, GpuUuid};
 use gpulet_inventory::pci::PciAddress;
 use gpulet_partition::apply::Failure;
+use gpulet_partition::file::DeviceId;
 use gpulet_partition::observed::GpuDivision;
+use gpulet_partition::resolve::GpuFacts;
 
 /// The node's GPUs, read fresh.
 #[derive(Debug, Clone)]
@@ -20,11 +25,13 @@ pub(crate) struct Looked {
 #[derive(Debug, Clone)]
 pub(crate) struct LookedGpu {
     /// What it is.
-    pub(crate) gpu: Gpu,
+    pub(crate) gpu: Arc<Gpu>,
     /// How it is divided, and everyone who uses or may use it or an instance of it.
     pub(crate) division: GpuDivision,
     /// Whether persistence mode is on; absent where the GPU has none.
     pub(crate) persistence: Option<bool>,
+    /// By which numbers its model is told.
+    pub(crate) model: Model,
     /// Whether its mode changes without a reset, as the driver tells; not where it does not tell.
     pub(crate) resetless: bool,
 }
@@ -44,6 +51,20 @@ impl Looked {
     /// The divisions, for a plan.
     pub(crate) fn divisions(&self) -> Vec<GpuDivision> {
         self.gpus.iter().map(|looked| looked.division.clone()).collect()
+    }
+
+    /// What partition files are held against.
+    pub(crate) fn facts(&self) -> Vec<GpuFacts<'_>> {
+        let id = |id: PciId| DeviceId::of(id.device, id.vendor);
+        let facts = self.gpus.iter().map(|looked| GpuFacts {
+            index: looked.gpu.index,
+            pci: looked.gpu.pci,
+            device: looked.model.device.map(id),
+            subsystem: looked.model.board.map(id),
+            driver: &self.driver_version,
+            division: &looked.division,
+        });
+        facts.collect()
     }
 
     /// The GPU of this UUID.

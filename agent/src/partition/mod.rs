@@ -17,11 +17,16 @@
 //!
 //! Whoever calls `carry_out` or `recover` holds the node's lock.
 
+mod carry_out;
+mod execute;
+mod holders;
+mod look;
 mod looked;
+mod names;
+mod openers;
 mod outcome;
-
-pub(crate) use looked::{Looked, LookedGpu, UnreadGpu};
-pub(crate) use outcome::{End, GpuOutcome, NodeOutcome, Recovered};
+mod pods;
+mod wanted;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,6 +37,10 @@ use gpulet_nvml::Driver;
 use tokio::sync::watch;
 
 use crate::kubelet::Kubelet;
+
+pub(crate) use looked::{Looked, LookedGpu, UnreadGpu};
+pub(crate) use outcome::{End, GpuOutcome, NodeOutcome, Recovered};
+pub(crate) use wanted::{Layouts, Origin, WantedError};
 
 /// What divides the GPUs of this node. It is cheap to make and holds nothing open but what it is given.
 #[derive(Debug, Clone)]

@@ -34,14 +34,17 @@ pub(super) fn add(subject: &mut Subject<'_>, gpu: &Gpu, preflight: &Preflight) {
 /// Where one is who has these files open. The rights to instances tell which; without any of them it is the GPU alone.
 fn places(opener: &Opener, minor: u32) -> Vec<Place> {
     let of_instance = |opened: &Opened| match opened {
-        Opened::Compute { gpu, instance, compute } if *gpu == minor => Some(Place::Compute(*instance, *compute)),
+        Opened::Compute { gpu, instance, compute } if *gpu == minor => {
+            Some(Place::Compute(*instance, *compute))
+        }
         _ => None,
     };
     let computes: Vec<Place> = opener.opened.iter().filter_map(of_instance).collect();
     let whole = |opened: &Opened| match opened {
         // The right to one of its compute instances tells more.
         Opened::Instance { gpu, instance } if *gpu == minor => {
-            let told = computes.iter().any(|place| matches!(place, Place::Compute(within, _) if within == instance));
+            let told =
+                computes.iter().any(|place| matches!(place, Place::Compute(within, _) if within == instance));
             (!told).then_some(Place::Instance(*instance))
         }
         _ => None,

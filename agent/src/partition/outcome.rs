@@ -42,8 +42,8 @@ pub(crate) enum End {
 /// What a crash had cut off, and how it ended now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Recovered {
-    /// Which GPU.
-    pub(crate) gpu: GpuUuid,
+    /// Which GPU; absent where not even that can be told.
+    pub(crate) gpu: Option<GpuUuid>,
     /// How.
     pub(crate) end: End,
 }
