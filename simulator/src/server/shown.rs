@@ -2,6 +2,9 @@
 
 use crate::state::{MigState, NodeState, ObserverState, ProcessState};
 
+/// A process: its number, its cgroup, its instance.
+type Process = (u32, String, Option<(u32, u32)>);
+
 /// What of the state is also shown as files.
 #[derive(PartialEq)]
 pub(super) struct Shown {
@@ -9,8 +12,7 @@ pub(super) struct Shown {
     pub(super) missing_symbols: Vec<String>,
     reachable: Vec<(bool, bool)>,
     pcie: Vec<(u32, u32)>,
-    /// Process, cgroup, instance.
-    processes: Vec<Vec<(u32, String, Option<(u32, u32)>)>>,
+    processes: Vec<Vec<Process>>,
     observers: Vec<Vec<ObserverState>>,
     modeset: bool,
     pub(super) boots: u64,
@@ -34,7 +36,7 @@ impl Shown {
     }
 }
 
-fn process(of: &ProcessState) -> (u32, String, Option<(u32, u32)>) {
+fn process(of: &ProcessState) -> Process {
     (of.pid, of.cgroup.clone(), of.instance)
 }
 

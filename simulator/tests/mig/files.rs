@@ -72,8 +72,8 @@ fn open_files_tell_who_has_what() {
     driver.create_compute(instance, 1).unwrap();
     hold(&test, H100, 4711, Some((3, 0)));
     hold(&test, A100, 4711, None);
-    let caps = [1 * 15 + 3].map(|gi: u32| 3 + gi * 9);
-    let [gi] = caps;
+    // GPU 1, GPU instance 3: fifteen of each GPU, nine device files of each.
+    let gi = 3 + (15 + 3) * 9;
     let expected = [
         "/dev/nvidiactl".to_owned(),
         "/dev/nvidia-uvm".to_owned(),
