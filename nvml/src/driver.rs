@@ -178,6 +178,7 @@ impl Driver {
         node.begin(gpu, limits, work).await.map_err(|not_asked| match not_asked {
             NotAsked::Down(down) => ChangeError::DriverDown { gpu: gpu.clone(), doing, down },
             NotAsked::NoSuchGpu => ChangeError::NoSuchGpu { gpu: gpu.clone(), doing },
+            NotAsked::Refused(answer) => ChangeError::answered(gpu, doing, answer),
             NotAsked::Busy { call, since } => ChangeError::Busy { gpu: gpu.clone(), doing, call, since },
         })
     }

@@ -50,6 +50,13 @@ pub(crate) struct Seen {
     pub(crate) took: Duration,
 }
 
+impl Seen {
+    /// Whether it may be this GPU, by its place, or by its number where it has not told its place either.
+    pub(crate) fn may_be(&self, gpu: &Gpu) -> bool {
+        self.pci.map_or(self.index == gpu.index, |pci| pci == gpu.pci)
+    }
+}
+
 /// A GPU's worker and what is known by it.
 #[derive(Debug)]
 pub(crate) struct Member {

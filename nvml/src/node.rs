@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use gpulet_inventory::gpu::GpuUuid;
 use gpulet_inventory::locality::DriverLocality;
+use gpulet_inventory::reading::Answer;
 use gpulet_inventory::snapshot::{Driver, DriverDown, DriverInfo, GpuState, NodeGpus, UnlistedGpu};
 use tokio::sync::oneshot;
 use tracing::{debug, info};
@@ -49,8 +50,10 @@ pub(crate) struct Node {
 pub(crate) enum NotAsked {
     /// The driver is not open.
     Down(DriverDown),
-    /// It has no such GPU, or that has not said which it is.
+    /// It has no such GPU.
     NoSuchGpu,
+    /// The GPU does not say any more which it is.
+    Refused(Answer),
     /// This call of an earlier task has not returned in time.
     Busy { call: &'static str, since: Duration },
 }
@@ -158,7 +161,9 @@ impl Node {
         let is_known = self.open().is_some_and(|epoch| epoch.member(gpu).is_some());
         if !self.leaving && (!is_known || self.is_outdated()) {
             // Which GPU is which is known once each has been read.
-            self.advance(Classes { fast: false, slow: false }, Instant::now()).await;
+            let now = Instant::now();
+            self.advance(Classes { fast: false, slow: false }, now).await;
+            self.list(now);
         }
         if let Driver::Down(down) = self.driver() {
             return if self.opening.is_some() && !self.leaving {
@@ -171,12 +176,25 @@ impl Node {
         let Some(epoch) = &mut self.epoch else { return Ok(None) };
         let is_learning = epoch.members.iter().any(|member| member.is_unknown(deadline));
         let Some(member) = epoch.members.iter_mut().find(|member| member.uuid() == Some(gpu)) else {
-            return if is_learning { Ok(None) } else { Err(NotAsked::NoSuchGpu) };
+            return if is_learning { Ok(None) } else { Err(self.not_there(gpu)) };
         };
         if let Some(running) = member.worker.overdue_task() {
             return Err(NotAsked::Busy { call: running.call, since: running.elapsed() });
         }
         Ok((!member.worker.in_task()).then(|| member.worker.begin(limits, work)))
+    }
+
+    /// Why a GPU cannot be asked that no worker says it has: one that was there before may not say any more what it is.
+    fn not_there(&self, gpu: &GpuUuid) -> NotAsked {
+        let before = self.gpus.iter().find(|state| state.gpu.uuid == *gpu);
+        let members = self.epoch.iter().flat_map(|epoch| &epoch.members);
+        let mut unknown = members.filter(|member| member.uuid().is_none());
+        let same = before.and_then(|state| unknown.find(|member| member.seen.may_be(&state.gpu)));
+        match same.map(|member| &member.seen.status) {
+            Some(Status::Refused(answer)) => NotAsked::Refused(*answer),
+            Some(Status::Stuck { call, since }) => NotAsked::Busy { call, since: *since },
+            Some(Status::NotYet | Status::Up(_)) | None => NotAsked::NoSuchGpu,
+        }
     }
 
     /// Where the GPUs of the last sample sit, as the driver tells it.

@@ -15,7 +15,7 @@ use gpulet_inventory::reading::Answer;
 use gpulet_inventory::sample::Sample;
 use tokio::sync::oneshot;
 
-use self::task::{Limits, Task, Turn};
+use self::task::{GoingOn, Limits, Task, Turn};
 use self::thread::Job;
 pub(crate) use self::thread::Thread;
 use crate::Classes;
@@ -175,9 +175,12 @@ impl Worker {
     ) -> Task<T> {
         let (sender, reply) = oneshot::channel();
         let turn = Arc::new(Turn::default());
-        let work = Box::new(move |thread: &mut Thread| {
+        let work = Box::new(move |thread: &mut Thread, going_on: GoingOn<'_>| {
+            let outcome = work(thread);
+            // Who has the outcome can ask for the next thing.
+            drop(going_on);
             // Whoever asked may have been dropped.
-            let _ = sender.send(work(thread));
+            let _ = sender.send(outcome);
         });
         // A thread that died drops the work, which is noticed when it is waited for.
         let _ = self.jobs.send(Job::Task { turn: Arc::clone(&turn), work });

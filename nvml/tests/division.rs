@@ -6,32 +6,15 @@ mod support;
 use std::time::Duration;
 
 use gpulet_inventory::gpu::GpuUuid;
-use gpulet_inventory::mig::Placement;
 use gpulet_nvml::{ChangeError, Driver};
-use gpulet_partition::observed::{Engines, GpuDivision, Holder};
-use gpulet_simulator::command::{Command, Hold, Load};
+use gpulet_partition::observed::{Engines, Holder};
+use gpulet_simulator::command::{Command, Load};
 use gpulet_simulator::state::{Effect, ProcessKind};
+use support::dividing::{hold, place};
 use support::{Rig, all_up, is_unresponsive};
 
 const NODE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/nodes/mig.yaml");
 const PATIENCE: Duration = Duration::from_secs(20);
-
-fn uuid(rig: &Rig, gpu: usize) -> GpuUuid {
-    rig.node.state().gpus[gpu].identity.uuid.parse().unwrap()
-}
-
-async fn division(rig: &Rig, gpu: usize) -> GpuDivision {
-    rig.driver.division(&uuid(rig, gpu)).await.unwrap()
-}
-
-fn place(start: u32, size: u32) -> Placement {
-    Placement { start, size }
-}
-
-fn hold(gpu: u32, pid: u32, kind: ProcessKind, instance: Option<(u32, u32)>) -> Command {
-    let name = "notebook".into();
-    Command::Hold(Hold { gpu, pid, kind, memory_bytes: Some(1 << 20), instance, name, cgroup: None })
-}
 
 fn pids(holders: &[Holder]) -> Vec<u32> {
     let pid = |holder: &Holder| match holder {
@@ -44,7 +27,7 @@ fn pids(holders: &[Holder]) -> Vec<u32> {
 #[tokio::test]
 async fn it_is_the_hardwares_and_needs_no_sample() {
     let rig = Rig::new(NODE);
-    let divided = division(&rig, 0).await;
+    let divided = rig.division(0).await;
     let truth = rig.node.state().gpus[0].mig.clone().unwrap();
     assert!(divided.mode.is_some_and(|mode| mode.current && mode.pending));
     assert_eq!(divided.instances.len(), 3);
@@ -77,7 +60,7 @@ async fn it_is_the_hardwares_and_needs_no_sample() {
         assert_eq!(profile.placements, places);
     }
     // The other GPU is whole, and says what it could be divided into.
-    let whole = division(&rig, 1).await;
+    let whole = rig.division(1).await;
     assert!(whole.mode.is_some_and(|mode| !mode.current && !mode.pending));
     assert_eq!((whole.profiles.len(), whole.instances.len()), (divided.profiles.len(), 0));
 }
@@ -87,10 +70,10 @@ async fn a_gpu_that_cannot_be_divided_says_so_and_who_uses_it() {
     let rig = Rig::new("l40s-4x");
     rig.command(Command::Load { gpu: None, load: Load::Idle });
     rig.command(hold(2, 77, ProcessKind::Graphics, None));
-    let whole = division(&rig, 2).await;
+    let whole = rig.division(2).await;
     assert_eq!((whole.mode, whole.profiles.len(), whole.instances.len()), (None, 0, 0));
     assert_eq!(pids(&whole.holders), [77]);
-    assert_eq!(division(&rig, 1).await.holders, []);
+    assert_eq!(rig.division(1).await.holders, []);
 }
 
 #[tokio::test]
@@ -100,25 +83,25 @@ async fn everyone_is_at_the_instance_that_he_uses() {
     let two = truth.instances.iter().find(|instance| instance.compute.len() == 2).unwrap();
     rig.command(hold(0, 41, ProcessKind::Compute, Some((two.id, two.compute[1].id))));
     rig.command(hold(1, 42, ProcessKind::Mps, None));
-    let divided = division(&rig, 0).await;
+    let divided = rig.division(0).await;
     let busy: Vec<_> = divided.instances.iter().filter(|instance| instance.is_busy()).collect();
     assert_eq!((busy.len(), busy[0].id.0), (1, two.id));
     let computes: Vec<_> = busy[0].computes.iter().map(|own| (own.id.0, pids(&own.holders))).collect();
     assert_eq!(computes, [(two.compute[0].id, vec![]), (two.compute[1].id, vec![41])]);
-    assert_eq!((divided.holders.len(), pids(&division(&rig, 1).await.holders)), (0, vec![42]));
+    assert_eq!((divided.holders.len(), pids(&rig.division(1).await.holders)), (0, vec![42]));
 }
 
 #[tokio::test]
 async fn drivers_up_to_535_tell_no_profiles_while_the_mode_is_off() {
     let rig = Rig::new(NODE);
     rig.change_driver("535.183.01");
-    assert_eq!(division(&rig, 1).await.profiles, []);
+    assert_eq!(rig.division(1).await.profiles, []);
 }
 
 #[tokio::test]
 async fn a_driver_that_is_not_open_is_told_with_its_remedy() {
     let rig = Rig::new(NODE);
-    let gpu = uuid(&rig, 0);
+    let gpu = rig.uuid(0);
     rig.driver.quiesce(PATIENCE).await.unwrap();
     let error = rig.driver.division(&gpu).await.unwrap_err();
     assert_eq!(error.reason(), "Quiesced", "{error}");
@@ -148,7 +131,7 @@ async fn a_gpu_that_is_not_there_is_told_as_such() {
 #[tokio::test]
 async fn a_call_that_is_refused_is_named() {
     let rig = Rig::new(NODE);
-    let gpu = uuid(&rig, 0);
+    let gpu = rig.uuid(0);
     rig.tick().await;
     let refused = [
         ("nvmlDeviceGetMigMode", 999, "DriverError"),
@@ -181,7 +164,7 @@ async fn where_processes_are_not_listed_anyone_may_use_any() {
             rig.fault(Some(0), &format!("nvmlDeviceGet{kind}RunningProcesses_{form}"), Effect::Return(3));
         }
     }
-    let divided = division(&rig, 0).await;
+    let divided = rig.division(0).await;
     assert!(matches!(divided.holders.as_slice(), [Holder::Unknown { .. }]), "{:?}", divided.holders);
     assert!(divided.instances.iter().all(|instance| instance.is_busy()));
 }
@@ -190,7 +173,7 @@ async fn where_processes_are_not_listed_anyone_may_use_any() {
 async fn a_call_that_hangs_costs_that_gpu_only_and_is_named() {
     let rig = Rig::with_deadline(NODE, Duration::from_secs(1));
     rig.tick_until(|gpus| all_up(gpus, 2)).await;
-    let (hurt, other) = (uuid(&rig, 0), uuid(&rig, 1));
+    let (hurt, other) = (rig.uuid(0), rig.uuid(1));
     let call = "nvmlGpuInstanceGetInfo";
     let fault = rig.fault(Some(0), call, Effect::Block);
     let error = rig.driver.division(&hurt).await.unwrap_err();
@@ -210,7 +193,7 @@ async fn a_call_that_hangs_costs_that_gpu_only_and_is_named() {
 #[tokio::test]
 async fn a_reloaded_driver_is_opened_anew_for_it() {
     let rig = Rig::new(NODE);
-    let gpu = uuid(&rig, 1);
+    let gpu = rig.uuid(1);
     rig.driver.division(&gpu).await.unwrap();
     rig.command(Command::UnloadDriver { force: true });
     rig.command(Command::LoadDriver { version: None });

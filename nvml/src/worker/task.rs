@@ -150,3 +150,79 @@ impl<T> Drop for Task<T> {
         self.turn.give_up();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits {
+        before: Duration::from_secs(3600),
+        call: Duration::from_secs(3600),
+        whole: Duration::from_secs(3600),
+    };
+
+    fn task(limits: Limits) -> (oneshot::Sender<u32>, Arc<Turn>, Arc<Tracker>, Task<u32>) {
+        let (sender, reply) = oneshot::channel();
+        let (turn, tracker) = (Arc::new(Turn::default()), Arc::new(Tracker::default()));
+        let task = Task::new(reply, Arc::clone(&turn), Arc::clone(&tracker), limits);
+        (sender, turn, tracker, task)
+    }
+
+    #[test]
+    fn one_that_is_dropped_is_not_begun_any_more() {
+        let (_sender, turn, _tracker, task) = task(LIMITS);
+        assert!(!turn.is_over());
+        drop(task);
+        assert!(turn.is_over() && turn.begin().is_none());
+    }
+
+    #[test]
+    fn one_that_goes_on_goes_on_until_it_is_over() {
+        let (_sender, turn, _tracker, task) = task(LIMITS);
+        let going_on = turn.begin().unwrap();
+        drop(task);
+        assert!(turn.is_going_on() && !turn.is_over());
+        drop(going_on);
+        assert!(turn.is_over() && turn.begin().is_none());
+    }
+
+    #[tokio::test]
+    async fn a_call_before_it_that_takes_too_long_has_it_not_begun() {
+        let (_sender, turn, tracker, task) = task(Limits { before: Duration::ZERO, ..LIMITS });
+        tracker.enter("nvmlDeviceGetPowerUsage");
+        let not_done = task.wait().await.unwrap_err();
+        assert!(
+            matches!(not_done, NotDone::NotBegun { call: "nvmlDeviceGetPowerUsage", .. }),
+            "{not_done:?}"
+        );
+        assert!(turn.begin().is_none());
+    }
+
+    #[tokio::test]
+    async fn a_call_of_it_that_takes_too_long_leaves_it_going_on() {
+        let (_sender, turn, tracker, task) = task(Limits { call: Duration::ZERO, ..LIMITS });
+        let _going_on = turn.begin().unwrap();
+        tracker.enter("nvmlGpuInstanceDestroy");
+        let not_done = task.wait().await.unwrap_err();
+        assert!(matches!(not_done, NotDone::TimedOut { call: "nvmlGpuInstanceDestroy", .. }), "{not_done:?}");
+        assert!(turn.is_going_on());
+    }
+
+    #[tokio::test]
+    async fn many_calls_in_time_are_too_long_together() {
+        let (_sender, turn, _tracker, task) = task(Limits { whole: Duration::ZERO, ..LIMITS });
+        let _going_on = turn.begin().unwrap();
+        let not_done = task.wait().await.unwrap_err();
+        assert!(matches!(not_done, NotDone::TimedOut { call: crate::worker::BETWEEN, .. }), "{not_done:?}");
+    }
+
+    #[tokio::test]
+    async fn an_outcome_and_a_thread_that_died_are_told() {
+        let (sender, _turn, _tracker, waiting) = task(LIMITS);
+        sender.send(7).unwrap();
+        assert_eq!(waiting.wait().await, Ok(7));
+        let (sender, _turn, _tracker, waiting) = task(LIMITS);
+        drop(sender);
+        assert_eq!(waiting.wait().await, Err(NotDone::Died));
+    }
+}

@@ -12,7 +12,7 @@ use gpulet_partition::step::Step;
 use tokio::sync::oneshot;
 
 use super::Report;
-use super::task::Turn;
+use super::task::{GoingOn, Turn};
 use crate::Classes;
 use crate::change::{Change, ChangeError, Changing, Doing};
 use crate::code;
@@ -27,7 +27,7 @@ pub(super) enum Job {
     /// Where the GPU sits and how near the peers are, beyond what is known of that.
     Locality { known: GpuAnswers, peers: Vec<Peer>, now: Instant, reply: oneshot::Sender<GpuAnswers> },
     /// Something else, unless whoever asked has given up before its turn.
-    Task { turn: Arc<Turn>, work: Box<dyn FnOnce(&mut Thread) + Send> },
+    Task { turn: Arc<Turn>, work: Box<dyn FnOnce(&mut Thread, GoingOn<'_>) + Send> },
 }
 
 /// A worker as seen from inside.
@@ -61,8 +61,8 @@ impl Thread {
                     let _ = reply.send(known);
                 }
                 Job::Task { turn, work } => {
-                    if let Some(_going_on) = turn.begin() {
-                        work(&mut self);
+                    if let Some(going_on) = turn.begin() {
+                        work(&mut self, going_on);
                     }
                 }
             }

@@ -1,6 +1,8 @@
 //! A simulated node and our driver on it.
 #![allow(dead_code)] // each test file uses what it needs
 
+pub(crate) mod dividing;
+
 use std::path::Path;
 use std::time::{Duration, Instant};
 
