@@ -83,7 +83,8 @@ impl NodePlan {
 }
 
 impl GpuPlan {
-    fn disruptions(&self) -> Vec<Disruption> {
+    /// What ends by this plan, and what those who are in the way use.
+    pub fn disruptions(&self) -> Vec<Disruption> {
         let gpu = || self.gpu.clone();
         let whole = |holders| Disruption { gpu: gpu(), instance: None, compute: None, holders };
         match &self.outcome {
