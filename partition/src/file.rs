@@ -197,12 +197,6 @@ impl PartitionFile {
             self.layouts.keys().find(|own| *own == name).or_else(|| self.layouts.keys().find(dotted))?;
         self.layouts.get(own).map(Vec::as_slice)
     }
-
-    /// The name of its only layout; absent where it has none or several.
-    pub fn only(&self) -> Option<&str> {
-        let mut names = self.layouts.keys();
-        names.next().filter(|_| names.next().is_none()).map(String::as_str)
-    }
 }
 
 #[cfg(test)]

@@ -47,7 +47,6 @@ fn the_file_of_a_fleet_is_read() {
         1 + FLEET.lines().position(|line| line.contains("[2, 3]")).unwrap() as u64
     );
     assert_eq!(file.layout("absent"), None);
-    assert_eq!(file.only(), None);
     assert!(!file.generated);
 }
 
@@ -200,7 +199,6 @@ fn what_a_label_cannot_say_is_found_by_what_it_can() {
     assert!(file.layout("all-1g.5gb.me").is_some());
     assert!(file.layout("all-1g.5gb+me").is_some());
     assert_eq!(file.layout("all-1g+5gb.me"), None);
-    assert_eq!(file.only(), Some("all-1g.5gb+me"));
 }
 
 #[test]
