@@ -6,6 +6,7 @@
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
+use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::{PermissionsExt, chroot};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -219,7 +220,9 @@ impl Program {
 
     fn spawn<A: AsRef<OsStr>>(&self, arguments: &[A]) -> io::Result<Child> {
         let mut command = Command::new(&self.path);
-        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // Opened here: the other system may have none.
+        let nothing = File::open("/dev/null")?;
+        command.args(arguments).stdin(nothing).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A group of its own, so that what it starts goes with it.
         command.process_group(0).env("LC_ALL", "C");
         let Some(system) = &self.system else { return command.spawn() };

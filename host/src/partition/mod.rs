@@ -9,6 +9,8 @@
 pub mod aftercare;
 mod capabilities;
 pub mod lock;
+#[cfg(test)]
+pub(crate) mod made_up;
 pub mod preflight;
 pub mod reboot;
 pub mod reset;

@@ -67,3 +67,37 @@ pub fn reboot(root: &Root) -> Result<(), RebootError> {
         .map(drop)
         .map_err(|source| RebootError::Refused { source })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::partition::made_up::MadeUp;
+
+    const BOOT: &str = "4c6fa2d5-0000-4111-8222-933344445555";
+
+    #[test]
+    fn the_boot_has_a_name_or_nothing_is_rebooted() {
+        let tree = MadeUp::new();
+        assert_eq!(boot_id(&tree.root()).unwrap_err().reason(), "BootIdUnknown");
+        for text in ["", "4c6fa2d5", "zc6fa2d5-0000-4111-8222-933344445555"] {
+            tree.file("proc/sys/kernel/random/boot_id", text);
+            assert!(boot_id(&tree.root()).is_err(), "{text}");
+        }
+        tree.file("proc/sys/kernel/random/boot_id", &format!("{BOOT}\n"));
+        assert_eq!(boot_id(&tree.root()).unwrap(), BOOT);
+        assert_eq!(boot_id(&Root::new("/")).unwrap(), boot_id(&Root::new("/")).unwrap());
+    }
+
+    #[test]
+    fn systemd_is_asked() {
+        let tree = MadeUp::new();
+        assert_eq!(reboot(&tree.root()).unwrap_err().reason(), "RebootRefused");
+        tree.program("usr/bin/systemctl", &format!("echo \"$@\" >> {}", tree.at("calls").display()));
+        reboot(&tree.root()).unwrap();
+        assert_eq!(tree.text("calls"), "reboot --no-block\n");
+        tree.program("usr/bin/systemctl", "echo 'Access denied' >&2; exit 1");
+        let error = reboot(&tree.root()).unwrap_err();
+        let source = std::error::Error::source(&error).unwrap().to_string();
+        assert!(source.contains("Access denied"), "{source}");
+    }
+}

@@ -101,3 +101,73 @@ fn told(gpu: PciAddress, source: ProgramError) -> ResetError {
         ResetError::Failed { gpu, source }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+
+    use super::*;
+    use crate::partition::made_up::MadeUp;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn reset(tree: &MadeUp, deadline: Duration) -> Result<(), ResetError> {
+        gpu(&tree.root(), "0000:41:00.0".parse().unwrap(), deadline)
+    }
+
+    #[test]
+    fn only_the_one_gpu_is_reset() {
+        let tree = MadeUp::new();
+        tree.program("usr/bin/nvidia-smi", &format!("echo \"$@\" >> {}", tree.at("calls").display()));
+        reset(&tree, LONG).unwrap();
+        assert_eq!(tree.text("calls"), "--gpu-reset -i 0000:41:00.0\n");
+    }
+
+    #[test]
+    fn the_drivers_own_container_comes_first() {
+        let tree = MadeUp::new();
+        tree.program("usr/bin/nvidia-smi", "exit 1")
+            .program("run/nvidia/driver/usr/bin/nvidia-smi", "exit 0");
+        reset(&tree, LONG).unwrap();
+    }
+
+    #[test]
+    fn a_refusal_is_told_by_what_it_is() {
+        for (says, reason) in [
+            (
+                "The following GPUs could not be reset:\n  GPU 00000000:41:00.0: In use by another client",
+                "ResetInUse",
+            ),
+            ("1 device is currently being used by one or more other processes", "ResetInUse"),
+            (
+                "GPU Reset couldn't run because GPU 00000000:41:00.0 does not: Not Supported",
+                "ResetNotSupported",
+            ),
+            ("Unable to reset: Unknown Error", "ResetFailed"),
+        ] {
+            let tree = MadeUp::new();
+            tree.program("usr/bin/nvidia-smi", &format!("echo \"{says}\"; exit 255"));
+            let error = reset(&tree, LONG).unwrap_err();
+            assert_eq!(error.reason(), reason, "{says}");
+            assert!(error.to_string().contains("0000:41:00.0"), "{error}");
+            let source = error.source().unwrap().to_string();
+            assert!(source.contains("exit code 255") && source.contains(&says[..20]), "{source}");
+        }
+    }
+
+    #[test]
+    fn one_that_hangs_costs_the_deadline() {
+        let tree = MadeUp::new();
+        tree.program("usr/bin/nvidia-smi", "exec sleep 1000");
+        let error = reset(&tree, Duration::from_millis(300)).unwrap_err();
+        assert_eq!(error.reason(), "ResetFailed");
+        assert!(error.source().unwrap().to_string().contains("did not end within"), "{error:?}");
+    }
+
+    #[test]
+    fn without_the_program_there_is_no_reset() {
+        let error = reset(&MadeUp::new(), LONG).unwrap_err();
+        assert_eq!(error.reason(), "ResetProgramMissing");
+        assert!(error.to_string().contains("reboot the node"), "{error}");
+    }
+}

@@ -172,8 +172,8 @@ impl Maker<'_> {
         let settings = reader.directory(SERVICE_SETTINGS);
         let told = settings.and_then(|settings| {
             settings.read("cdi-refresh.env", |text| {
-                let lines = text.lines().filter_map(|line| line.trim().split_once('='));
-                let output = lines.filter(|(key, _)| *key == "NVIDIA_CTK_CDI_OUTPUT_FILE_PATH").next_back();
+                let mut lines = text.lines().filter_map(|line| line.trim().split_once('='));
+                let output = lines.rfind(|(key, _)| *key == "NVIDIA_CTK_CDI_OUTPUT_FILE_PATH");
                 Ok::<_, std::convert::Infallible>(
                     output.map(|(_, path)| path.trim_matches(['"', '\'']).to_owned()),
                 )
@@ -220,8 +220,16 @@ impl Maker<'_> {
         let mut arguments = vec!["cdi".to_owned(), "generate".to_owned(), output];
         arguments.extend(old.options());
         program.run(&arguments, self.deadline).map_err(|error| chain(&error))?;
-        let Some(specification) = self.read(&new)? else {
-            return Err(format!("{TOOLKIT} made one of other devices"));
+        let specification = match self.read(&new) {
+            Ok(Some(specification)) => specification,
+            Ok(None) => {
+                return Err(format!("what {TOOLKIT} makes is about other devices; the old one was left"));
+            }
+            Err(problem) => {
+                return Err(format!(
+                    "what {TOOLKIT} makes cannot be understood ({problem}); the old one was left"
+                ));
+            }
         };
         let differences = specification.differences(self.expected, self.capabilities);
         if !differences.is_empty() {

@@ -130,7 +130,7 @@ impl Specification {
     }
 
     fn has_uuids(&self) -> bool {
-        self.devices().any(|device| is_uuid(&device.name))
+        self.writer() == Writer::DevicePlugin || self.devices().any(|device| is_uuid(&device.name))
     }
 
     /// Device files of instances that are gone, or of a number that the kernel gives others by now. A container that asks
