@@ -213,7 +213,7 @@ enum UnderWay {
     Refresh(Vec<PodName>),
     Stop(Vec<String>),
     Start(Vec<String>),
-    Apply,
+    Apply { reboot: bool },
     Care,
     Reboot,
 }

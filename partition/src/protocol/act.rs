@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use crate::reboot::Decision;
+
 use super::clients;
 use super::event::{Command, Standing};
 use super::node;
@@ -48,7 +50,8 @@ impl Protocol {
 
     /// What is declared anew ends a change under way once the GPU that it is at is done.
     fn stop_soon(&mut self) -> Option<Command> {
-        if self.under_way != Some(UnderWay::Apply) || !self.stale_goal() || self.stopping {
+        let applies = matches!(self.under_way, Some(UnderWay::Apply { .. }));
+        if !applies || !self.stale_goal() || self.stopping {
             return None;
         }
         self.stopping = true;
@@ -68,7 +71,8 @@ impl Protocol {
         };
         let edited = self.edited.map(|since| since + self.edited_for());
         let all = of_phase.into_iter().chain([self.api.until, self.journal_at, edited]).flatten();
-        all.filter(|at| *at > self.now || self.under_way.is_none()).min()
+        // What was due by now has been done, or waits for something else.
+        all.filter(|at| *at > self.now).min()
     }
 
     fn next(&mut self) -> Next {
@@ -192,7 +196,8 @@ impl Protocol {
         self.attempt.applied = true;
         self.attempt.cared = false;
         self.stopping = false;
-        Next::of(UnderWay::Apply)
+        let reboot = matches!(self.may_reboot(), Decision::Reboot(_) | Decision::Asked);
+        Next::of(UnderWay::Apply { reboot })
     }
 
     fn reboot(&mut self, asked: bool, until: Instant) -> Next {
@@ -327,7 +332,7 @@ impl UnderWay {
             Self::Evict(pods) | Self::Refresh(pods) => Command::Evict(pods.clone()),
             Self::Stop(services) => Command::StopServices(services.clone()),
             Self::Start(services) => Command::StartServices(services.clone()),
-            Self::Apply => Command::Apply,
+            Self::Apply { reboot } => Command::Apply { reboot: *reboot },
             Self::Care => Command::Care,
             Self::Reboot => Command::Reboot,
         }

@@ -46,6 +46,13 @@ pub enum Outlook {
         /// For people.
         message: String,
     },
+    /// It does not answer, so that nobody knows; the others can be changed all the same.
+    Unreadable {
+        /// The stable word.
+        reason: String,
+        /// For people.
+        message: String,
+    },
     /// It can be had when they are gone.
     Blocked {
         /// For people.
@@ -79,6 +86,14 @@ impl Assessment {
         })
     }
 
+    /// Which GPU does not answer, and why.
+    pub(super) fn unreadable(&self) -> Option<(&GpuUuid, &str, &str)> {
+        self.gpus.iter().find_map(|one| match &one.outlook {
+            Outlook::Unreadable { reason, message } => Some((&one.gpu, reason.as_str(), message.as_str())),
+            _ => None,
+        })
+    }
+
     /// Why it cannot be had now, for people; absent where no one is in the way.
     pub(super) fn blocked(&self) -> Option<String> {
         let told: Vec<&str> = self
@@ -100,9 +115,9 @@ impl Assessment {
         })
     }
 
-    /// Whether there is nothing to be done.
-    pub(super) fn is_reached(&self) -> bool {
-        self.gpus.iter().all(|one| matches!(one.outlook, Outlook::LeftAlone | Outlook::AsWanted))
+    /// Whether there is anything to be done.
+    pub(super) fn is_work(&self) -> bool {
+        self.gpus.iter().any(|one| matches!(one.outlook, Outlook::Change(_) | Outlook::Blocked { .. }))
     }
 }
 
@@ -125,6 +140,7 @@ impl Outlook {
             Self::AsWanted => "as-wanted",
             Self::Change(_) => "to-change",
             Self::Impossible { .. } => "impossible",
+            Self::Unreadable { .. } => "unreadable",
             Self::Blocked { .. } => "blocked",
         }
     }
@@ -134,7 +150,9 @@ impl Outlook {
         match self {
             Self::LeftAlone | Self::AsWanted => String::new(),
             Self::Change(steps) => format!("{steps} steps"),
-            Self::Impossible { message, .. } | Self::Blocked { message, .. } => message.clone(),
+            Self::Impossible { message, .. }
+            | Self::Unreadable { message, .. }
+            | Self::Blocked { message, .. } => message.clone(),
         }
     }
 }

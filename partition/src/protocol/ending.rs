@@ -6,10 +6,11 @@ use std::time::Instant;
 
 use crate::apply::Failure;
 use crate::observed::PodName;
+use crate::reboot::{self, Decision};
 
 use super::act::{Next, is_left_behind};
 use super::event::{GpuEnd, GpuResult, Standing};
-use super::journal::{Reached, RebootMarker};
+use super::journal::Reached;
 use super::status::{self, GpuStatus, State, Status, StatusChange};
 use super::{
     Attempt, Declared, For, Goal, InTheWay, Phase, Protocol, Retry, UnderWay, Verdict, WhenBusy, clients,
@@ -189,23 +190,35 @@ impl Protocol {
     }
 
     fn needs_reboot(&mut self, failure: Failure, gpus: Vec<GpuStatus>) {
+        let decision = self.may_reboot();
+        let message = match &decision {
+            Decision::Reboot(marker) => {
+                self.entry.reboot = Some(marker.clone());
+                format!("the machine is rebooted, once: {}", failure.message)
+            }
+            Decision::Asked => format!("the machine is rebooted: {}", failure.message),
+            Decision::DidNotHelp => {
+                format!("it was rebooted for this layout already, which did not help: {}", failure.message)
+            }
+            Decision::NotPermitted => {
+                format!("{}; reboot the machine, or permit it (`partition.reboot: once`)", failure.message)
+            }
+        };
+        match decision.reason() {
+            Some(reason) => {
+                self.fail(Failure { reason: reason.to_owned(), message }, Some(gpus), Retry::Soon);
+            }
+            None => {
+                self.phase = Phase::Rebooting { asked: false, until: self.now + self.timing.reboot };
+                let status = self.status_of(State::Rebooting, &failure.reason, message, gpus);
+                self.tell(status);
+            }
+        }
+    }
+
+    pub(super) fn may_reboot(&self) -> Decision {
         let hash = self.hash().unwrap_or_default();
-        let before = self.entry.reboot.as_ref().is_some_and(|marker| marker.hash == hash);
-        if before {
-            let message =
-                format!("it was rebooted for this layout already, which did not help: {}", failure.message);
-            return self.fail(Failure { message, ..failure }, Some(gpus), Retry::Soon);
-        }
-        if !self.policy.reboot {
-            let message =
-                format!("{}; reboot the machine, or permit it (`partition.reboot: once`)", failure.message);
-            return self.fail(Failure { message, ..failure }, Some(gpus), Retry::Soon);
-        }
-        self.entry.reboot = Some(RebootMarker { boot_id: self.boot_id.clone(), hash });
-        self.phase = Phase::Rebooting { asked: false, until: self.now + self.timing.reboot };
-        let message = format!("the machine is rebooted, once: {}", failure.message);
-        let status = self.status_of(State::Rebooting, &failure.reason, message, gpus);
-        self.tell(status);
+        reboot::decide(self.policy.reboot, self.entry.reboot.as_ref(), &self.boot_id, &hash)
     }
 
     pub(super) fn not_rebooted(&mut self, message: &str) {

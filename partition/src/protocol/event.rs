@@ -8,6 +8,7 @@ use gpulet_inventory::pod::Pod;
 
 use crate::apply::Failure;
 use crate::observed::PodName;
+use crate::reboot::Permission;
 
 use super::assessment::Assessment;
 use super::declared::Declared;
@@ -36,7 +37,10 @@ pub enum Command {
     /// Starts these services of the host: answered by [`Event::ServicesDone`].
     StartServices(Vec<String>),
     /// Carries out what was planned at the last look: answered by [`Event::Applied`].
-    Apply,
+    Apply {
+        /// Whether a change of mode may wait for a reboot.
+        reboot: bool,
+    },
     /// Ends what [`Command::Apply`] does once the GPU that it is at is done.
     StopSoon,
     /// Brings device files and the CDI specification to what there is: answered by [`Event::CaredFor`].
@@ -126,8 +130,8 @@ pub struct Policy {
     pub when_busy: super::declared::WhenBusy,
     /// How long [`WhenBusy::Wait`](super::WhenBusy::Wait) waits and [`WhenBusy::Drain`](super::WhenBusy::Drain) tries.
     pub wait: Duration,
-    /// Whether the machine may be rebooted, once for each layout.
-    pub reboot: bool,
+    /// Whether the machine may be rebooted.
+    pub reboot: Permission,
     /// Whether what someone else has changed since it was reached is changed back.
     pub repair: bool,
 }

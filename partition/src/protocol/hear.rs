@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use gpulet_inventory::gpu::GpuUuid;
 use gpulet_inventory::pod::Pod;
 
 use crate::apply::Failure;
@@ -55,6 +56,9 @@ impl Protocol {
     }
 
     fn see_pods(&mut self, pods: Arc<Vec<Pod>>) {
+        if self.pods.as_ref() == Some(&pods) {
+            return;
+        }
         self.pods = Some(pods);
         self.aim();
         self.stir(self.cares_for_holders());
@@ -113,7 +117,7 @@ impl Protocol {
     /// What is to be reached may be something else by now.
     fn aim(&mut self) {
         // The GPU that is being changed is done first; a machine that goes down does not come back to it.
-        let is_busy = matches!(self.under_way, Some(UnderWay::Apply))
+        let is_busy = matches!(self.under_way, Some(UnderWay::Apply { .. }))
             || matches!(self.phase, Phase::Rebooting { asked: true, .. });
         if self.stale_goal() && !is_busy {
             self.take_up_goal();
@@ -153,7 +157,7 @@ impl Protocol {
                     Err(failure) => self.spoil(failure),
                 }
             }
-            (Some(UnderWay::Apply), Event::Applied(results)) => self.applied(&results),
+            (Some(UnderWay::Apply { .. }), Event::Applied(results)) => self.applied(&results),
             (Some(UnderWay::Care), Event::CaredFor(result)) => {
                 self.attempt.cared = true;
                 match result {
@@ -211,13 +215,19 @@ impl Protocol {
             let message = format!("label {}: {error}", super::WHEN_BUSY);
             return self.fail(Failure { reason: "BadLabel".to_owned(), message }, None, Retry::Rarely);
         }
-        if let Some((gpu, reason, message)) = assessment.impossible() {
-            let message =
-                if message.contains(gpu.as_str()) { message.to_owned() } else { format!("{gpu}: {message}") };
-            return self.fail(Failure { reason: reason.to_owned(), message }, None, Retry::Rarely);
+        let of_gpu = |(gpu, reason, message): (&GpuUuid, &str, &str)| {
+            let named = message.contains(gpu.as_str());
+            let message = if named { message.to_owned() } else { format!("{gpu}: {message}") };
+            Failure { reason: reason.to_owned(), message }
+        };
+        if let Some(failure) = assessment.impossible().map(of_gpu) {
+            return self.fail(failure, None, Retry::Rarely);
         }
-        if assessment.is_reached() {
-            return self.succeed(super::status::looked(assessment));
+        if !assessment.is_work() {
+            return match assessment.unreadable().map(of_gpu) {
+                Some(failure) => self.fail(failure, None, Retry::Soon),
+                None => self.succeed(super::status::looked(assessment)),
+            };
         }
         let drifted = self.entry.reached.as_ref().is_some_and(|reached| {
             reached.hash == assessment.hash && reached.boot_id == self.boot_id && !self.attempt.begun

@@ -10,5 +10,6 @@ mod model;
 mod node;
 pub(crate) mod nodes;
 mod properties;
+mod protocol;
 pub(crate) mod tables;
 mod traps;
