@@ -102,7 +102,7 @@ pub enum ApiError {
         causes: Vec<String>,
     },
     /// The server asks for fewer requests, or for patience.
-    #[error("{what}: the API server asks to wait (HTTP {code}): {message}")]
+    #[error("{what}: the API server asks to wait (HTTP {code}): {message}{}", because(.causes))]
     Throttled {
         /// The call.
         what: String,
@@ -112,6 +112,8 @@ pub enum ApiError {
         retry_after: Duration,
         /// What it said.
         message: String,
+        /// Each reason for it, with its word.
+        causes: Vec<String>,
     },
     /// What was seen last is too old to go on from: everything is to be listed again.
     #[error("{what}: the version is too old to go on from")]
@@ -186,6 +188,18 @@ impl ApiError {
         }
     }
 
+    /// What a PodDisruptionBudget says, where one is why an eviction has to wait.
+    pub fn budget(&self) -> Option<String> {
+        match self {
+            Self::Throttled { message, causes, .. } => {
+                let own = causes.iter().find_map(|cause| cause.strip_prefix(BUDGET)?.strip_prefix(": "));
+                own.map(str::to_owned)
+                    .or_else(|| message.contains("disruption budget").then(|| message.clone()))
+            }
+            _ => None,
+        }
+    }
+
     /// How long the server asks to wait before anything is tried again.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -193,6 +207,14 @@ impl ApiError {
             _ => None,
         }
     }
+}
+
+/// The word of a cause that is a PodDisruptionBudget.
+const BUDGET: &str = "DisruptionBudget";
+
+/// A cause as it is kept: its word and what it says.
+pub(crate) fn said(cause: &kube::core::response::StatusCause) -> String {
+    format!("{}: {}", cause.reason, cause.message)
 }
 
 /// A place where credentials were looked for.
@@ -239,6 +261,7 @@ pub(crate) struct Held {
     pub(crate) code: u16,
     pub(crate) retry_after: Duration,
     pub(crate) message: String,
+    pub(crate) causes: Vec<String>,
 }
 
 /// The server did not begin to answer in time.
@@ -285,8 +308,8 @@ impl Failed<'_> {
             kube::Error::Api(status) => self.answered(*status),
             kube::Error::Service(source) => match source.downcast::<Held>() {
                 Ok(held) => {
-                    let Held { code, retry_after, message } = *held;
-                    ApiError::Throttled { what, code, retry_after, message }
+                    let Held { code, retry_after, message, causes } = *held;
+                    ApiError::Throttled { what, code, retry_after, message, causes }
                 }
                 Err(source) => match source.downcast::<NoAnswer>() {
                     Ok(none) => ApiError::TimedOut { what, after: none.after },
@@ -335,6 +358,7 @@ impl Failed<'_> {
                     code,
                     retry_after: Duration::from_secs(seconds.max(1).into()),
                     message,
+                    causes: causes.iter().map(said).collect(),
                 }
             }
             500.. => ApiError::ServerError { what, code, message },

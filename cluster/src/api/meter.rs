@@ -15,7 +15,7 @@ use hyper::body::{Body as _, Bytes, Incoming};
 use kube::client::Body;
 use tower::{BoxError, Layer, Service};
 
-use super::error::{Held, NoAnswer, TooLong};
+use super::error::{Held, NoAnswer, TooLong, said};
 use super::request::Counted;
 use super::traffic::{Kind, Traffic};
 
@@ -163,11 +163,14 @@ async fn held(
         _ => Bytes::new(),
     };
     traffic.received(kind, body.len() as u64);
-    let message = match serde_json::from_slice::<kube::core::Status>(&body) {
-        Ok(status) => status.message,
-        Err(_) => String::from_utf8_lossy(&body).trim().to_owned(),
+    let (message, causes) = match serde_json::from_slice::<kube::core::Status>(&body) {
+        Ok(status) => {
+            let causes = status.details.map(|details| details.causes).unwrap_or_default();
+            (status.message, causes.iter().map(said).collect())
+        }
+        Err(_) => (String::from_utf8_lossy(&body).trim().to_owned(), Vec::new()),
     };
-    Held { code, retry_after: wait, message }
+    Held { code, retry_after: wait, message, causes }
 }
 
 #[cfg(test)]

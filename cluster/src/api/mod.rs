@@ -41,7 +41,7 @@ use serde_json::json;
 pub use access::{Access, ServiceAccount};
 pub use error::{ApiError, Tried};
 pub use events::{Event, EventKind};
-pub use node::{CONDITIONS, Condition, ConditionStatus, MetadataChange, Node};
+pub use node::{CONDITIONS, Condition, ConditionStatus, MetadataChange, Node, NodeChange};
 pub use nrt::Version;
 pub use pace::{Limits, Pace};
 pub use seen::{Seen, Watch};
@@ -187,16 +187,43 @@ impl Api {
         self.connection.call::<IgnoredAny>(&request).await.map(drop)
     }
 
-    /// Sets or takes away labels and annotations of our Node, touching no others.
+    /// Reads our Node, with its version.
     ///
     /// # Errors
     /// `NotFound` where there is no such Node; others as they come.
-    pub async fn change_node(&self, change: &MetadataChange) -> Result<(), ApiError> {
+    pub async fn get_node(&self) -> Result<(Node, String), ApiError> {
+        let get = Request::new(Verb::Get, Resource::Nodes).of(&self.node);
+        self.connection.call::<NodeObject>(&get).await.map(node::versioned)
+    }
+
+    /// Changes our Node: labels, annotations, whether Pods may be placed on it; nothing else.
+    ///
+    /// # Errors
+    /// `NotFound` where there is no such Node, `Conflict` where it has another version than the change is for; others as they
+    /// come.
+    pub async fn change_node(&self, change: &NodeChange) -> Result<(), ApiError> {
         let request = Request::new(Verb::Merge, Resource::Nodes)
             .of(&self.node)
             .answered_by_metadata()
             .with("fieldManager", FIELD_MANAGER)
-            .sending(json!({"metadata": change}));
+            .sending(json!(change));
+        self.connection.call::<IgnoredAny>(&request).await.map(drop)
+    }
+
+    /// Evicts a Pod of this node through the eviction API, if it still has this UID.
+    ///
+    /// # Errors
+    /// `Throttled` where a PodDisruptionBudget forbids it for now ([`ApiError::budget`]), `NotFound` where it is gone,
+    /// `Conflict` where another has its name by now; others as they come.
+    pub async fn evict(&self, namespace: &str, pod: &str, uid: Option<&str>) -> Result<(), ApiError> {
+        let options = uid.map(|uid| json!({"preconditions": {"uid": uid}}));
+        let eviction = json!({
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod, "namespace": namespace},
+            "deleteOptions": options.unwrap_or_else(|| json!({})),
+        });
+        let request = Request::evict(namespace, pod).sending(eviction);
         self.connection.call::<IgnoredAny>(&request).await.map(drop)
     }
 
@@ -239,8 +266,8 @@ impl Api {
     }
 }
 
-/// The time as `metav1.Time` is written.
-fn now_in_seconds() -> String {
+/// The time as `metav1.Time` is written: RFC 3339, in seconds.
+pub fn now_in_seconds() -> String {
     Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 

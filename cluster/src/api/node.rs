@@ -83,6 +83,12 @@ impl Object for NodeObject {
     }
 }
 
+/// Its version, and what is used of it.
+pub(crate) fn versioned(object: NodeObject) -> (Node, String) {
+    let version = object.metadata.resource_version.clone();
+    (node(object), version)
+}
+
 /// What is used of it. Heartbeats and the like are not, so that they wake nobody.
 pub(crate) fn node(object: NodeObject) -> Node {
     let NodeObject { metadata, spec, status } = object;
@@ -134,6 +140,21 @@ pub(crate) fn condition_removal(kind: &str) -> Value {
     json!({"status": {"conditions": [{"type": kind, "$patch": "delete"}]}})
 }
 
+/// What is to become of the Node: nothing of what is not named.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct NodeChange {
+    /// Its labels and annotations.
+    #[serde(skip_serializing_if = "MetadataChange::is_empty")]
+    pub metadata: MetadataChange,
+    /// Whether Pods may be placed on it.
+    #[serde(rename = "spec", skip_serializing_if = "Option::is_none", serialize_with = "unschedulable")]
+    pub unschedulable: Option<bool>,
+}
+
+fn unschedulable<S: serde::Serializer>(value: &Option<bool>, to: S) -> Result<S::Ok, S::Error> {
+    json!({"unschedulable": value}).serialize(to)
+}
+
 /// What is to become of labels and annotations: each key's new value, or nothing to take it away.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct MetadataChange {
@@ -143,6 +164,16 @@ pub struct MetadataChange {
     /// Annotations.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, Option<String>>,
+    /// The version that this is for: the API server refuses it, as a conflict, when the Node is another by now.
+    #[serde(rename = "resourceVersion", skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+}
+
+impl MetadataChange {
+    fn is_empty(&self) -> bool {
+        let Self { labels, annotations, version } = self;
+        labels.is_empty() && annotations.is_empty() && version.is_none()
+    }
 }
 
 #[cfg(test)]
@@ -186,7 +217,12 @@ mod tests {
     #[test]
     fn what_is_taken_away_is_null() {
         let labels = BTreeMap::from([("a".to_owned(), Some("1".to_owned())), ("b".to_owned(), None)]);
-        let change = MetadataChange { labels, annotations: BTreeMap::new() };
+        let change = MetadataChange { labels, ..MetadataChange::default() };
         assert_eq!(json!(change), json!({"labels": {"a": "1", "b": null}}));
+        let metadata = MetadataChange { version: Some("7".into()), ..change };
+        let node = NodeChange { metadata, unschedulable: Some(true) };
+        let metadata = json!({"labels": {"a": "1", "b": null}, "resourceVersion": "7"});
+        assert_eq!(json!(node), json!({"metadata": metadata, "spec": {"unschedulable": true}}));
+        assert_eq!(json!(NodeChange::default()), json!({}));
     }
 }

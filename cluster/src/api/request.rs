@@ -16,6 +16,7 @@ pub(crate) enum Resource {
     Nodes,
     NodeStatus,
     Pods,
+    Evictions,
     Topologies,
     Slices,
     Events,
@@ -28,6 +29,7 @@ impl Resource {
             Self::Nodes => "nodes",
             Self::NodeStatus => "nodes/status",
             Self::Pods => "pods",
+            Self::Evictions => "pods/eviction",
             Self::Topologies => "noderesourcetopologies",
             Self::Slices => "resourceslices",
             Self::Events => "events",
@@ -48,6 +50,7 @@ impl Resource {
         match self {
             Self::Nodes | Self::NodeStatus => "/api/v1/nodes",
             Self::Pods => "/api/v1/pods",
+            Self::Evictions => "/api/v1/namespaces",
             Self::Topologies => "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies",
             Self::Slices => "/apis/resource.k8s.io/v1/resourceslices",
             // Events about objects without a namespace live there.
@@ -115,6 +118,8 @@ pub(crate) struct Counted {
 pub(crate) struct Request {
     pub(crate) verb: Verb,
     pub(crate) resource: Resource,
+    /// The object's namespace; absent: it has none, or the one of its collection.
+    pub(crate) namespace: Option<String>,
     /// The object; absent: the collection.
     pub(crate) name: Option<String>,
     pub(crate) query: Vec<(&'static str, String)>,
@@ -125,7 +130,15 @@ pub(crate) struct Request {
 
 impl Request {
     pub(crate) fn new(verb: Verb, resource: Resource) -> Self {
-        Self { verb, resource, name: None, query: Vec::new(), body: None, metadata_only: false }
+        Self {
+            verb,
+            resource,
+            namespace: None,
+            name: None,
+            query: Vec::new(),
+            body: None,
+            metadata_only: false,
+        }
     }
 
     /// Spares the answer: it would repeat what was sent, or a whole Node.
@@ -137,6 +150,12 @@ impl Request {
     pub(crate) fn of(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned());
         self
+    }
+
+    /// The eviction of a Pod. It is made, and named, as a part of the Pod.
+    pub(crate) fn evict(namespace: &str, pod: &str) -> Self {
+        let request = Self::new(Verb::Create, Resource::Evictions).of(pod);
+        Self { namespace: Some(namespace.to_owned()), ..request }
     }
 
     pub(crate) fn with(mut self, key: &'static str, value: impl Into<String>) -> Self {
@@ -152,21 +171,30 @@ impl Request {
     /// What it is called in messages.
     pub(crate) fn what(&self) -> String {
         let (verb, resource) = (self.verb.name(), self.resource.name());
-        match &self.name {
-            Some(name) => format!("{verb} {resource} {name}"),
-            None => format!("{verb} {resource}"),
+        match (&self.namespace, &self.name) {
+            (Some(namespace), Some(name)) => format!("{verb} {resource} {namespace}/{name}"),
+            (None, Some(name)) => format!("{verb} {resource} {name}"),
+            (_, None) => format!("{verb} {resource}"),
         }
     }
 
     /// The request for the client.
     pub(crate) fn build(&self) -> Result<http::Request<Vec<u8>>, http::Error> {
         let mut path = self.resource.collection().to_owned();
+        if let Some(namespace) = &self.namespace {
+            path.push('/');
+            path.push_str(&escaped(namespace));
+            path.push_str("/pods");
+        }
         if let Some(name) = &self.name {
             path.push('/');
             path.push_str(&escaped(name));
         }
         if self.resource == Resource::NodeStatus {
             path.push_str("/status");
+        }
+        if self.resource == Resource::Evictions {
+            path.push_str("/eviction");
         }
         for (number, (key, value)) in self.query.iter().enumerate() {
             path.push(if number == 0 { '?' } else { '&' });
@@ -210,6 +238,16 @@ mod tests {
         let built = request.build().unwrap();
         assert_eq!(built.method(), http::Method::GET);
         assert_eq!(built.uri(), "/api/v1/pods?fieldSelector=spec.nodeName%3Dnode-a&watch=true");
+    }
+
+    #[test]
+    fn an_eviction_is_a_part_of_its_pod() {
+        let built = Request::evict("a/b", "c").build().unwrap();
+        assert_eq!(
+            (built.method(), built.uri().path()),
+            (&http::Method::POST, "/api/v1/namespaces/a%2Fb/pods/c/eviction")
+        );
+        assert_eq!(Request::evict("a", "b").what(), "create pods/eviction a/b");
     }
 
     #[test]

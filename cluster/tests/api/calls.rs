@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use gpulet_cluster::api::{Api, ApiError, Condition, ConditionStatus, Event, EventKind, Kind, Limits};
+use gpulet_cluster::api::{
+    Api, ApiError, Condition, ConditionStatus, Event, EventKind, Kind, Limits, MetadataChange, NodeChange,
+};
 use gpulet_topology::nrt::object::{Body, Zone};
 use serde_json::{Value, json};
 
@@ -229,4 +231,56 @@ async fn bytes_are_counted() {
     assert_eq!(count.sent_bytes, server.asked()[0].body.to_string().len() as u64);
     assert_eq!(count.received_bytes, stored().to_string().len() as u64);
     assert_eq!(api.traffic().requests("apply", "noderesourcetopologies"), 1);
+}
+
+#[tokio::test]
+async fn an_eviction_names_the_pod_and_its_uid_and_a_budget_is_known_as_one() {
+    let refusal = json!({"kind": "Status", "code": 429, "reason": "TooManyRequests",
+        "message": "Cannot evict pod as it would violate the pod's disruption budget.",
+        "details": {"retryAfterSeconds": 10, "causes": [{"reason": "DisruptionBudget",
+            "message": "The disruption budget train needs 1 healthy pods and has 1 currently"}]}});
+    let server = Server::start(move |_, before| match before {
+        0 => Answer::Json(429, refusal.clone()),
+        1 => Answer::Text(429, "Retry-After: 1", "Too many requests, please try again later."),
+        _ => Answer::Json(201, json!({"kind": "Status", "status": "Success"})),
+    })
+    .await;
+    let api = server.api(limits()).await;
+    let error = within(api.evict("jobs", "train-0", Some("u"))).await.unwrap_err();
+    assert_eq!(error.retry_after(), Some(Duration::from_secs(10)));
+    assert!(error.budget().unwrap().contains("budget train needs 1"), "{error}");
+    let error = within(api.evict("jobs", "train-0", None)).await.unwrap_err();
+    assert_eq!((error.reason(), error.budget()), ("Throttled", None));
+    within(api.evict("jobs", "train-0", None)).await.unwrap();
+    let asked = &server.asked()[0];
+    assert_eq!(
+        (asked.method.as_str(), asked.path.as_str()),
+        ("POST", "/api/v1/namespaces/jobs/pods/train-0/eviction")
+    );
+    assert_eq!(asked.body["metadata"], json!({"name": "train-0", "namespace": "jobs"}));
+    assert_eq!(asked.body["deleteOptions"]["preconditions"]["uid"], "u");
+}
+
+#[tokio::test]
+async fn a_node_is_changed_at_the_version_that_was_read() {
+    let node =
+        json!({"metadata": {"name": "node-a", "uid": "u", "resourceVersion": "7", "labels": {"a": "1"}}});
+    let server = Server::start(move |asked, _| match asked.method.as_str() {
+        "GET" => Answer::Json(200, node.clone()),
+        _ => Answer::Json(
+            409,
+            json!({"kind": "Status", "code": 409, "reason": "Conflict", "message": "modified"}),
+        ),
+    })
+    .await;
+    let api = server.api(limits()).await;
+    let (node, version) = within(api.get_node()).await.unwrap();
+    assert_eq!((node.labels["a"].as_str(), version.as_str()), ("1", "7"));
+    let metadata = MetadataChange { version: Some(version), ..MetadataChange::default() };
+    let change = NodeChange { metadata, unschedulable: Some(true) };
+    let error = within(api.change_node(&change)).await.unwrap_err();
+    assert_eq!(error.reason(), "Conflict");
+    let asked = &server.asked()[1];
+    assert_eq!(asked.content_type, "application/merge-patch+json");
+    assert_eq!(asked.body, json!({"metadata": {"resourceVersion": "7"}, "spec": {"unschedulable": true}}));
 }

@@ -1,6 +1,6 @@
 //! Our own Node, our own Pods and our own devices, and those of nobody else.
 
-use gpulet_cluster::api::{Api, Condition, ConditionStatus, Event, EventKind, MetadataChange};
+use gpulet_cluster::api::{Api, Condition, ConditionStatus, Event, EventKind, MetadataChange, NodeChange};
 use gpulet_inventory::pod::PodPhase;
 use gpulet_tests::ControlPlane;
 use serde_json::{Value, json};
@@ -193,13 +193,14 @@ async fn both_identities_may_tell_of_the_node() {
     let (kubelet, _root) = as_kubelet(&plane).await;
     tells_of_the_node(&plane, &kubelet).await;
     let label = ("gpulet.dev/mps.config.state".to_owned(), Some("success".to_owned()));
-    let mut change = MetadataChange { labels: [label.clone()].into(), ..MetadataChange::default() };
+    let metadata = MetadataChange { labels: [label.clone()].into(), ..MetadataChange::default() };
+    let mut change = NodeChange { metadata, unschedulable: None };
     for api in [&agent, &kubelet] {
         api.change_node(&change).await.unwrap();
         assert_eq!(plane.admin().get("/api/v1/nodes/a").ok()["metadata"]["labels"][&label.0], "success");
-        change.labels.insert(label.0.clone(), None);
+        change.metadata.labels.insert(label.0.clone(), None);
         api.change_node(&change).await.unwrap();
         assert_eq!(plane.admin().get("/api/v1/nodes/a").ok()["metadata"]["labels"][&label.0], Value::Null);
-        change.labels.insert(label.0.clone(), label.1.clone());
+        change.metadata.labels.insert(label.0.clone(), label.1.clone());
     }
 }
