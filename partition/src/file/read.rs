@@ -22,7 +22,7 @@ pub fn parse(text: &str) -> Result<PartitionFile, Problems> {
     let notes = Notes::default();
     let top = Spot::top(&document, &notes);
     let is_map = document.value == Value::Null || top.entries().is_some();
-    let file = is_map.then(|| file(top.section())).unwrap_or_default();
+    let file = if is_map { file(top.section()) } else { PartitionFile::default() };
     let problems = notes.into_problems();
     if problems.first.is_empty() { Ok(file) } else { Err(problems) }
 }
