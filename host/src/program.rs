@@ -227,6 +227,8 @@ impl Program {
         command.process_group(0).env("LC_ALL", "C");
         let Some(system) = &self.system else { return command.spawn() };
         command.env_clear().env("LC_ALL", "C").env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/bin");
+        // systemctl does nothing in a root of its own, and says that it succeeded: this root is systemd's too.
+        command.env("SYSTEMD_IGNORE_CHROOT", "1");
         // A child begins where its parent thread is: one that has a root of its own, and ends with this.
         let within = thread::scope(|scope| {
             let thread = scope.spawn(|| {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 /// The most that systemd may say of how exposed it is, in tenths: 10 is the safest, 100 has no protection at all.
-const EXPOSURE: &str = "30";
+const EXPOSURE: &str = "35";
 
 fn unit() -> String {
     std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../systemd/gpulet.service")).unwrap()
