@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
+use crate::commands::Asked;
 use crate::config::address::ListenAddress;
 use crate::config::duration::Span;
 use crate::config::kubelet_address::KubeletAddress;
@@ -18,8 +19,8 @@ use crate::config::{Overrides, Source};
     name = "gpulet",
     version = crate::build::version(),
     disable_help_subcommand = true,
-    after_help = "Exit codes: 0 done; 1 failed; 3 not possible on this hardware; 4 not permitted or in use; \
-                  64 usage or configuration.\n\
+    after_help = "Exit codes: 0 done; 1 failed; 2 `plan`: there is something to change; 3 not possible on this hardware; \
+                  4 not permitted or in use; 64 usage or configuration.\n\
                   Precedence of settings: flag, environment, configuration file, default."
 )]
 pub(crate) struct Cli {
@@ -133,6 +134,37 @@ pub(crate) enum Command {
         )]
         output: Form,
     },
+    /// Print what would change to divide the GPUs as wanted; changes nothing
+    #[command(
+        after_help = "Exit codes: 0 nothing to do; 1 a GPU does not answer; 2 there is something to change; 3 it cannot be had \
+                            on this hardware; 4 something in use is in the way; 64 what is asked is wrong."
+    )]
+    Plan {
+        #[command(flatten)]
+        asked: Division,
+        /// Form of the output
+        #[arg(
+            short,
+            long,
+            value_enum,
+            value_name = "FORM",
+            env = "GPULET_OUTPUT",
+            hide_env_values = true,
+            default_value_t
+        )]
+        output: Form,
+    },
+    /// Divide the GPUs as wanted, once; finishes or takes back first what was cut off before
+    #[command(
+        after_help = "Exit codes: 0 all is as wanted; 1 failed; 3 it cannot be had on this hardware, and nothing was changed; \
+                            4 something in use is in the way, or another gpulet divides the GPUs; 64 what is asked is wrong."
+    )]
+    Apply {
+        #[command(flatten)]
+        asked: Division,
+    },
+    /// Print how the GPUs are divided now, as a partition file with one layout, `current`
+    Export,
     /// Collect everything that gpulet reads of this machine in one file, for people who cannot log on to it
     #[command(
         after_help = "Hardware addresses, GUIDs, serial numbers and host names are replaced by stand-ins.\n\
@@ -193,6 +225,18 @@ pub(crate) enum Command {
     },
     /// Print the manual page
     Man,
+}
+
+/// How the GPUs are to be divided.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Division {
+    /// The partition file; - is standard input [default: partition.file of the configuration, /etc/gpulet/partition.yaml,
+    /// or layouts made from what the GPUs report]
+    #[arg(short, long, value_name = "FILE", env = "GPULET_FILE", hide_env_values = true)]
+    pub(crate) file: Option<PathBuf>,
+    /// Name of the layout [default: what the configuration declares, or with --file the only one in it]
+    #[arg(long, value_name = "NAME", env = "GPULET_MIG_CONFIG", hide_env_values = true)]
+    pub(crate) mig_config: Option<String>,
 }
 
 /// In which form a topology is printed.
@@ -295,6 +339,13 @@ impl Daemon {
             take_over: self.take_over,
             ..self.kubelet.overrides(global)
         }
+    }
+}
+
+impl Division {
+    /// What is asked for.
+    pub(crate) fn asked(&self) -> Asked<'_> {
+        Asked { file: self.file.as_deref(), name: self.mig_config.as_deref() }
     }
 }
 

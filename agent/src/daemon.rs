@@ -113,8 +113,7 @@ pub(crate) fn driver_options(places: &Places, settings: &Settings) -> Options {
     Options {
         library: places.library.clone(),
         host_root: places.host_root.clone(),
-        deadline: settings.sampling.deadline,
-        ..Options::default()
+        ..Options::with_deadline(settings.sampling.deadline)
     }
 }
 
@@ -226,6 +225,8 @@ fn start_loops(shared: Shared, held: loops::serve::Held, shutdown: shutdown::Shu
     supervisor.keep(loops::publish::NAME, move || loops::publish::run(with.clone()));
     let with = shared.clone();
     supervisor.keep(loops::conditions::NAME, move || loops::conditions::run(with.clone()));
+    let with = shared.clone();
+    supervisor.keep(loops::partition::NAME, move || loops::partition::run(with.clone()));
     supervisor.keep(loops::control::NAME, move || loops::control::run(shared.clone()));
     supervisor
 }

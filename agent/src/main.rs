@@ -26,7 +26,6 @@ mod loops;
 mod node;
 mod notify;
 mod nrt;
-#[allow(dead_code, unused_imports, reason = "the commands that use it are on their way")]
 mod partition;
 mod profile;
 mod record;
@@ -59,7 +58,7 @@ fn code() -> u8 {
         }
     };
     match commands::execute(cli) {
-        Ok(()) => 0,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("gpulet: {}", report::chain(&error));
             error.exit_code()

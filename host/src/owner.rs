@@ -43,9 +43,11 @@ pub fn is_any_of_a_pod(root: &Root) -> Option<bool> {
     // Whose the processes are is nobody's business but here.
     let root = &root.unrecorded();
     let names = root.list("proc").ok()?;
-    let mut pids = names.iter().filter(|(name, _)| name.bytes().all(|byte| byte.is_ascii_digit())).peekable();
-    // A machine without any process is one whose /proc is not mounted.
-    pids.peek()?;
+    let mut pids = names.iter().filter(|(name, _)| name.bytes().all(|byte| byte.is_ascii_digit()));
+    if names.is_empty() {
+        // It is not mounted.
+        return None;
+    }
     let of_a_pod = |(name, _): &(String, Entry)| {
         let mut bytes = Vec::new();
         // One that is gone since is no Pod's any more.
@@ -127,8 +129,10 @@ mod tests {
             std::fs::create_dir_all(&at).unwrap();
             std::fs::write(at.join("cgroup"), cgroup).unwrap();
         };
+        std::fs::create_dir_all(directory.path().join("proc")).unwrap();
+        assert_eq!(is_any_of_a_pod(&root), None, "a place for it alone");
         std::fs::create_dir_all(directory.path().join("proc/sys")).unwrap();
-        assert_eq!(is_any_of_a_pod(&root), None);
+        assert_eq!(is_any_of_a_pod(&root), Some(false));
         file(1, "0::/init.scope\n");
         file(2, "0::/system.slice/kubelet.service\n");
         assert_eq!(is_any_of_a_pod(&root), Some(false));

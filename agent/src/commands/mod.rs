@@ -5,6 +5,7 @@ mod collect;
 mod definitions;
 mod metrics;
 mod nrt;
+mod partition;
 mod run;
 #[cfg(feature = "simulator")]
 pub(crate) mod simulate;
@@ -24,6 +25,8 @@ use crate::daemon::{self, DaemonError, Places};
 use crate::logging;
 use crate::node::{Node, NodeError, Seen};
 use crate::profile::ProfileError;
+
+pub(crate) use self::partition::Asked;
 
 /// Why a command did not do what it should.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +58,9 @@ pub(crate) enum CommandError {
     /// Nothing was collected.
     #[error(transparent)]
     Collect(#[from] collect::CollectError),
+    /// GPUs were not looked at or not divided.
+    #[error(transparent)]
+    Partition(#[from] partition::PartitionError),
     /// No simulated node could be made.
     #[cfg(feature = "simulator")]
     #[error(transparent)]
@@ -65,6 +71,8 @@ pub(crate) enum CommandError {
 pub(crate) mod exit {
     /// Something failed.
     pub(crate) const FAILED: u8 = 1;
+    /// There is something to change.
+    pub(crate) const CHANGES: u8 = 2;
     /// Not possible on this hardware.
     pub(crate) const INFEASIBLE: u8 = 3;
     /// In use, or not permitted.
@@ -89,6 +97,7 @@ impl CommandError {
             },
             Self::Ask(AskError::NotPermitted { .. }) => exit::BLOCKED,
             Self::Ask(AskError::Refused { reason, .. }) if reason == "CallStuck" => exit::BLOCKED,
+            Self::Partition(error) => error.exit_code(),
             #[cfg(feature = "simulator")]
             Self::Simulate(error) => error.exit_code(),
             Self::Daemon(_)
@@ -101,10 +110,13 @@ impl CommandError {
     }
 }
 
-/// Does what the command line says.
-pub(crate) fn execute(cli: Cli) -> Result<(), CommandError> {
+/// Does what the command line says, and gives the exit code.
+pub(crate) fn execute(cli: Cli) -> Result<u8, CommandError> {
     let Cli { global, command } = cli;
-    match command {
+    let done = match command {
+        Command::Plan { asked, output } => return partition::plan(&global, asked.asked(), output),
+        Command::Apply { asked } => return partition::apply(&global, asked.asked()),
+        Command::Export => return partition::export(&global),
         Command::Run(flags) => run::run(&global, &flags),
         Command::Topo { output, save, why, name, kubelet } => {
             let overrides = Overrides { node_name: name.node_name, ..kubelet.overrides(&global) };
@@ -124,7 +136,8 @@ pub(crate) fn execute(cli: Cli) -> Result<(), CommandError> {
         Command::SimulateNode { node, directory, parent } => Ok(simulate::hold(&node, &directory, parent)?),
         Command::Completions { shell } => definitions::completions(shell),
         Command::Man => definitions::manual(),
-    }
+    };
+    done.map(|()| 0)
 }
 
 fn quiesce(global: &Global, deadline: Duration) -> Result<(), CommandError> {

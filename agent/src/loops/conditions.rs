@@ -1,5 +1,5 @@
-//! Tells the Node's conditions, and an Event when one changes: whether its GPUs are as they should be (`GpuHealthy`), and
-//! whether its topology is published (`GpuTopologyPublished`).
+//! Tells the Node's conditions, and an Event when one changes: whether its GPUs are as they should be (`GpuHealthy`), divided
+//! as is declared (`GpuPartitioned`), and whether its topology is published (`GpuTopologyPublished`).
 //!
 //! Nothing is written while the condition says it already; a watch tells when someone has changed it. No Pod is evicted.
 
@@ -8,10 +8,10 @@ mod wanted;
 
 use std::time::{Duration, Instant};
 
-use gpulet_cluster::api::{Api, ApiError, Condition, ConditionStatus, Event, EventKind};
+use gpulet_cluster::api::{Api, ApiError, Condition, ConditionStatus, Event, EventKind, Node};
 
 use self::pace::{Failed, Pace};
-use self::wanted::wanted;
+use self::wanted::{PARTITIONED, unwanted, wanted};
 use super::Shared;
 use super::kubernetes::{Access, OwnNode};
 use crate::report;
@@ -22,6 +22,8 @@ pub(crate) const NAME: &str = "conditions";
 
 /// Findings come and go together: they are gathered for this long.
 const GATHER: Duration = Duration::from_secs(1);
+/// When it is tried again to take a condition away.
+const TAKE_AWAY_AGAIN: Duration = Duration::from_secs(30);
 
 /// Tells until it is time to end.
 pub(crate) async fn run(shared: Shared) -> Result<(), LoopError> {
@@ -55,6 +57,7 @@ impl Teller {
     async fn run(mut self) {
         let mut topology = self.shared.topology.subscribe();
         let mut publication = self.shared.kubernetes.publication.subscribe();
+        let mut partition = self.shared.kubernetes.partition.subscribe();
         let mut node = self.shared.kubernetes.node.subscribe();
         loop {
             let next = self.tell().await;
@@ -67,6 +70,7 @@ impl Teller {
             let told = tokio::select! {
                 told = topology.changed() => told,
                 told = publication.changed() => told,
+                told = partition.changed() => told,
                 told = node.changed() => told,
                 () = due => Ok(()),
             };
@@ -80,7 +84,7 @@ impl Teller {
     /// Writes what is due and gives when the next is.
     async fn tell(&mut self) -> Option<Instant> {
         let OwnNode::Known(node) = self.shared.kubernetes.node.borrow().clone() else { return None };
-        let mut next = None;
+        let mut next = self.take_away(&node).await;
         for condition in wanted(&self.shared) {
             let there = node.conditions.iter().find(|there| there.kind == condition.kind);
             if there == Some(&condition) {
@@ -94,6 +98,24 @@ impl Teller {
             next = Some(next.map_or(at, |next: Instant| next.min(at)));
         }
         next
+    }
+
+    /// Takes away what is not to be there, and gives when that is tried again if it fails.
+    async fn take_away(&mut self, node: &Node) -> Option<Instant> {
+        let kind =
+            unwanted(&self.shared).filter(|kind| node.conditions.iter().any(|there| there.kind == *kind))?;
+        match self.api.remove_condition(kind).await {
+            Ok(()) => None,
+            Err(error) => {
+                tracing::debug!(
+                    condition = kind,
+                    error = report::chain(&error),
+                    reason = error.reason(),
+                    "a condition of the Node could not be taken away; it is tried again"
+                );
+                Some(Instant::now() + error.retry_after().unwrap_or_default().max(TAKE_AWAY_AGAIN))
+            }
+        }
     }
 
     /// Writes one, tells an Event where that is news, and gives when it may be looked at again.
@@ -112,7 +134,8 @@ impl Teller {
                 "a condition of the Node could not be written; it is tried again"
             );
         }
-        if next.event {
+        // Of what becomes of the GPUs the loop that divides them tells more.
+        if next.event && condition.kind != PARTITIONED {
             self.event(&condition).await;
         }
         next.again_at

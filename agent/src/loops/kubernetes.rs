@@ -28,6 +28,8 @@ pub(crate) struct Kubernetes {
     pub(crate) pods: Arc<watch::Sender<Option<Arc<Vec<Pod>>>>>,
     /// Devices that claims may give; written by the cluster loop.
     pub(crate) devices: Arc<watch::Sender<Arc<Vec<PublishedDevice>>>>,
+    /// How dividing the GPUs gets on; written by the partitioning loop.
+    pub(crate) partition: Arc<watch::Sender<gpulet_partition::protocol::Standing>>,
     /// How publishing gets on; written by the publishing loop.
     pub(crate) publication: Arc<watch::Sender<Option<Publication>>>,
 }

@@ -7,6 +7,7 @@ pub(crate) mod kubelet;
 pub(crate) mod kubernetes;
 #[cfg(test)]
 mod load;
+pub(crate) mod partition;
 pub(crate) mod publish;
 pub(crate) mod sample;
 mod schedule;
@@ -33,11 +34,12 @@ use crate::supervise::readiness::Readiness;
 use crate::supervise::shutdown::Shutdown;
 
 /// The names of all loops.
-pub(crate) const NAMES: [&str; 8] = [
+pub(crate) const NAMES: [&str; 9] = [
     cluster::NAME,
     conditions::NAME,
     control::NAME,
     kubelet::NAME,
+    partition::NAME,
     publish::NAME,
     sample::NAME,
     serve::NAME,

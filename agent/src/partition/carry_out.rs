@@ -70,6 +70,14 @@ impl Partitioner {
         }
     }
 
+    /// What has begun before and is not finished, in words: a plan does not go on with it.
+    pub(crate) async fn unfinished(&self) -> Vec<String> {
+        match self.on_disk(|store| store.journals()).await {
+            Ok(found) => found.into_iter().map(told_unfinished).collect(),
+            Err(failure) => vec![failure.to_string()],
+        }
+    }
+
     /// Goes on with every change that has begun and of which it is not known how it ended: it is finished, or rolled back.
     ///
     /// A journal that cannot be understood is told and left; its GPU is not changed.
@@ -94,6 +102,18 @@ impl Partitioner {
             recovered.push(Recovered { gpu, end });
         }
         Ok(recovered)
+    }
+}
+
+fn told_unfinished(found: Found) -> String {
+    match (found.gpu, found.journal) {
+        (Some(gpu), Ok(_)) => {
+            format!(
+                "a change of {gpu} has begun before and is not finished; `gpulet apply` goes on with it first"
+            )
+        }
+        (_, Err(error)) => unwritten(&error).to_string(),
+        (None, Ok(_)) => "a change of a GPU has begun before and is not finished".to_owned(),
     }
 }
 

@@ -148,7 +148,7 @@ pub(super) fn unwritten(error: &StoreError) -> Failure {
 }
 
 /// Something has panicked: a bug.
-fn broken(error: &tokio::task::JoinError) -> Failure {
+pub(super) fn broken(error: &tokio::task::JoinError) -> Failure {
     let message = format!("a part of gpulet broke off, which is a bug ({error}); the log says where");
     Failure { reason: "Broken".to_owned(), message }
 }

@@ -112,7 +112,7 @@ impl Partitioner {
     }
 
     /// The node's GPUs by the driver, read now. Waits for it while it opens, and `patience` if it is down otherwise.
-    async fn opened(&self, patience: Duration) -> Result<NodeGpus, Failure> {
+    pub(super) async fn opened(&self, patience: Duration) -> Result<NodeGpus, Failure> {
         let begun = Instant::now();
         loop {
             let gpus = self.driver.sample(Classes { fast: true, slow: true }, Instant::now()).await;

@@ -12,11 +12,15 @@
 //!
 //! - [`looked`]: what was seen; `look` sees it, and `holders` puts everyone on each instance that he may use
 //! - `pods`: who was given what by the kubelet, and whether that is all
+//! - [`wanted`]: what is wanted, by a partition file or by what the GPUs report
+//! - [`report`]: what would be done, as people approve it and programs read it
+//! - `care`: device files and CDI specifications afterwards; `rebooting`: where nothing else helps
 //! - `execute`: the commands of a machine, done at the edges
 //! - [`outcome`]: how it ended, in words for people, labels and exit codes
 //!
 //! Whoever calls `carry_out` or `recover` holds the node's lock.
 
+mod care;
 mod carry_out;
 mod execute;
 mod holders;
@@ -26,6 +30,8 @@ mod names;
 mod openers;
 mod outcome;
 mod pods;
+mod rebooting;
+pub(crate) mod report;
 mod wanted;
 
 use std::path::PathBuf;
@@ -40,7 +46,7 @@ use crate::kubelet::Kubelet;
 
 pub(crate) use looked::{Looked, LookedGpu, UnreadGpu};
 pub(crate) use outcome::{End, GpuOutcome, NodeOutcome, Recovered};
-pub(crate) use wanted::{Layouts, Origin, WantedError};
+pub(crate) use wanted::{Layouts, Origin, USUAL_FILE, WantedError};
 
 /// What divides the GPUs of this node. It is cheap to make and holds nothing open but what it is given.
 #[derive(Debug, Clone)]

@@ -53,11 +53,6 @@ impl NodeOutcome {
     pub(crate) fn is_success(&self) -> bool {
         self.gpus.iter().all(|gpu| gpu.end.is_success())
     }
-
-    /// The one that counts for the node: the worst.
-    pub(crate) fn worst(&self) -> Option<&GpuOutcome> {
-        self.gpus.iter().filter(|gpu| !gpu.end.is_success()).max_by_key(|gpu| gpu.end.severity())
-    }
 }
 
 impl End {
@@ -90,20 +85,6 @@ impl End {
             Self::Refused(refusal) => refusal.reason(),
             Self::NotBegun(failure) => &failure.reason,
             Self::Ended(outcome) => outcome.reason(),
-        }
-    }
-
-    /// How much it matters where several GPUs ended differently.
-    fn severity(&self) -> u8 {
-        match self {
-            Self::LeftAlone | Self::AsWanted | Self::Ended(Outcome::Reached) => 0,
-            Self::Refused(refusal) if refusal.is_blocked() => 1,
-            Self::Refused(_) => 2,
-            Self::Ended(Outcome::RolledBack { .. } | Outcome::Overtaken) => 3,
-            Self::NotBegun(_) => 4,
-            Self::Ended(Outcome::RebootRequired { .. }) => 5,
-            Self::Ended(Outcome::Unreadable { .. }) => 6,
-            Self::Ended(Outcome::Stuck { .. }) => 7,
         }
     }
 }

@@ -3,10 +3,14 @@
 use gpulet_cluster::api::{Condition, ConditionStatus};
 use gpulet_inventory::snapshot::Driver;
 use gpulet_inventory::topology::{Finding, NodeTopology, Severity};
+use gpulet_partition::protocol::{Standing as Division, State as DivisionState};
 use gpulet_topology::nrt::publisher::{Failure, State};
 
 use super::Shared;
 use crate::loops::kubernetes::{Publication, Standing};
+
+/// The condition that tells of the division of GPUs.
+pub(super) const PARTITIONED: &str = "GpuPartitioned";
 
 /// Longest message, bytes: conditions are kept with the Node, which everyone reads.
 const LONGEST: usize = 1000;
@@ -17,7 +21,27 @@ pub(super) fn wanted(shared: &Shared) -> Vec<Condition> {
     let gpus = shared.gpus.borrow().clone();
     let healthy = topology.zip(gpus).map(|(topology, gpus)| healthy(&topology.value, &gpus.driver));
     let published = shared.kubernetes.publication.borrow().as_ref().and_then(published);
-    healthy.into_iter().chain(published).collect()
+    let partitioned = partitioned(&shared.kubernetes.partition.borrow());
+    healthy.into_iter().chain(published).chain(partitioned).collect()
+}
+
+/// Conditions that are not to be there any more.
+pub(super) fn unwanted(shared: &Shared) -> Option<&'static str> {
+    (*shared.kubernetes.partition.borrow() == Division::NotDeclared).then_some(PARTITIONED)
+}
+
+/// Whether the GPUs are divided as is declared. While that is being changed, and where another program does it, nobody can
+/// say. Where nothing is declared there is no such condition.
+fn partitioned(standing: &Division) -> Option<Condition> {
+    let Division::Of(told) = standing else { return None };
+    let status = match told.state {
+        DivisionState::Success => ConditionStatus::True,
+        DivisionState::Failed => ConditionStatus::False,
+        DivisionState::Pending | DivisionState::Rebooting | DivisionState::HandsOff => {
+            ConditionStatus::Unknown
+        }
+    };
+    Some(condition(PARTITIONED, status, &told.reason, told.message.clone()))
 }
 
 /// Whether the GPUs are as they should be. While the driver does not answer, nobody can say.
@@ -121,6 +145,27 @@ mod tests {
         });
         let (status, reason, _) = told(vec![finding(Severity::Fault, "x")], &down);
         assert_eq!((status, reason.as_str()), (ConditionStatus::Unknown, "Quiesced"));
+    }
+
+    #[test]
+    fn how_gpus_are_divided_is_told_where_something_is_declared() {
+        let told = |state| {
+            let (config, reason, message) = ("a".into(), "Word".into(), "m".into());
+            let status = gpulet_partition::protocol::Status {
+                state,
+                config,
+                hash: None,
+                reason,
+                message,
+                gpus: vec![],
+            };
+            partitioned(&Division::Of(status)).map(|condition| condition.status)
+        };
+        assert_eq!(told(DivisionState::Success), Some(ConditionStatus::True));
+        assert_eq!(told(DivisionState::Failed), Some(ConditionStatus::False));
+        assert_eq!(told(DivisionState::Pending), Some(ConditionStatus::Unknown));
+        assert_eq!(told(DivisionState::HandsOff), Some(ConditionStatus::Unknown));
+        assert_eq!((partitioned(&Division::Unknown), partitioned(&Division::NotDeclared)), (None, None));
     }
 
     #[test]
