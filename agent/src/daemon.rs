@@ -201,6 +201,7 @@ pub(crate) fn shared(
         huge_pages: Arc::default(),
         kubernetes: loops::kubernetes::Kubernetes::default(),
         snapshot: Arc::default(),
+        plan: Arc::default(),
         own: Arc::new(own),
         progress: Progress::default(),
         readiness: Readiness::new(),

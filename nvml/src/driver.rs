@@ -89,13 +89,13 @@ impl Driver {
     /// profile of which no instance exists they follow from its slices, and their places are not known.
     ///
     /// # Errors
-    /// When the driver is not open, has no such GPU, refuses, or does not answer within the deadline of a call.
+    /// When the driver is not open, has no such GPU, refuses, or does not answer within the deadline for changes.
     pub async fn division(&self, gpu: &GpuUuid) -> Result<GpuDivision, ChangeError> {
         let read = |changing: Changing<'_>| {
             let device = changing.device()?;
             division::read(changing.calls, device, changing.gpu).map_err(|answer| changing.answered(answer))
         };
-        self.ask(gpu, Doing::ReadDivision, self.deadline, read).await
+        self.ask(gpu, Doing::ReadDivision, self.change_deadline, read).await
     }
 
     /// Changes a GPU, by one call that changes something, and by none where all is as wanted. That the driver reports success is no
@@ -124,7 +124,7 @@ impl Driver {
     /// As for [`Driver::division`].
     pub async fn persistence(&self, gpu: &GpuUuid) -> Result<Option<bool>, ChangeError> {
         let read = |changing: Changing<'_>| change::persistence(changing, changing.device()?);
-        self.ask(gpu, Doing::ReadPersistence, self.deadline, read).await
+        self.ask(gpu, Doing::ReadPersistence, self.change_deadline, read).await
     }
 
     /// Whether MIG mode of a GPU changes without a reset (source: `NVML_FI_DEV_IS_RESETLESS_MIG_SUPPORTED`); absent where
@@ -134,7 +134,7 @@ impl Driver {
     /// As for [`Driver::division`].
     pub async fn is_mig_resetless(&self, gpu: &GpuUuid) -> Result<Option<bool>, ChangeError> {
         let read = |changing: Changing<'_>| change::is_resetless(changing, changing.device()?);
-        self.ask(gpu, Doing::ReadResetless, self.deadline, read).await
+        self.ask(gpu, Doing::ReadResetless, self.change_deadline, read).await
     }
 
     /// Has the worker of a GPU do something besides sampling, and waits for it; `deadline` is for one call.

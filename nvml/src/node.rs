@@ -172,7 +172,8 @@ impl Node {
                 Err(NotAsked::Down(down))
             };
         }
-        let deadline = self.options.deadline;
+        // A GPU that was reset may take its time over the first call.
+        let deadline = self.options.change_deadline;
         let Some(epoch) = &mut self.epoch else { return Ok(None) };
         let is_learning = epoch.members.iter().any(|member| member.is_unknown(deadline));
         let Some(member) = epoch.members.iter_mut().find(|member| member.uuid() == Some(gpu)) else {

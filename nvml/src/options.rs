@@ -13,7 +13,8 @@ pub struct Options {
     pub host_root: PathBuf,
     /// How long one call to the driver may take before its GPU counts as unresponsive.
     pub deadline: Duration,
-    /// How long one call may take that changes how a GPU is divided. Destroying a GPU instance takes about a second.
+    /// How long one call may take that changes how a GPU is divided, or that reads it for that: destroying a GPU instance
+    /// takes about a second, and the first call to a GPU that was reset several.
     pub change_deadline: Duration,
     /// How long the call may take that turns MIG mode on or off: the driver may reset the GPU in it.
     pub mode_deadline: Duration,
@@ -22,15 +23,26 @@ pub struct Options {
     pub max_stuck_threads: usize,
 }
 
-impl Default for Options {
-    fn default() -> Self {
+/// How much longer than a reading a change may take, and one of MIG mode.
+const CHANGE: u32 = 15;
+const MODE: u32 = 90;
+
+impl Options {
+    /// The defaults, with this deadline for a call that reads, and others in proportion.
+    pub fn with_deadline(deadline: Duration) -> Self {
         Self {
             library: None,
             host_root: "/".into(),
-            deadline: Duration::from_secs(2),
-            change_deadline: Duration::from_secs(30),
-            mode_deadline: Duration::from_secs(180),
+            deadline,
+            change_deadline: deadline * CHANGE,
+            mode_deadline: deadline * MODE,
             max_stuck_threads: 16,
         }
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self::with_deadline(Duration::from_secs(2))
     }
 }

@@ -171,7 +171,10 @@ async fn where_processes_are_not_listed_anyone_may_use_any() {
 
 #[tokio::test]
 async fn a_call_that_hangs_costs_that_gpu_only_and_is_named() {
-    let rig = Rig::with_deadline(NODE, Duration::from_secs(1));
+    let rig = Rig::with(NODE, |options| {
+        options.deadline = Duration::from_secs(1);
+        options.change_deadline = Duration::from_secs(1);
+    });
     rig.tick_until(|gpus| all_up(gpus, 2)).await;
     let (hurt, other) = (rig.uuid(0), rig.uuid(1));
     let call = "nvmlGpuInstanceGetInfo";
@@ -201,4 +204,13 @@ async fn a_reloaded_driver_is_opened_anew_for_it() {
     let error = rig.driver.division(&gpu).await.unwrap_err();
     assert_eq!(error.reason(), "DriverNotLoaded", "{error}");
     rig.driver.division(&gpu).await.unwrap();
+}
+
+/// A GPU that was reset and that nobody has open takes seconds over the first call.
+#[tokio::test]
+async fn a_gpu_that_takes_long_over_the_first_call_is_waited_for() {
+    let rig = Rig::with_deadline(NODE, Duration::from_millis(100));
+    let fault = rig.fault(Some(0), "nvmlDeviceGetHandleByIndex_v2", Effect::Delay(400));
+    rig.driver.division(&rig.uuid(0)).await.unwrap();
+    rig.clear(fault);
 }

@@ -20,6 +20,9 @@ use crate::raw::calls::Calls;
 use crate::read::locality::{GpuAnswers, Peer};
 use crate::reader::Reader;
 
+/// What a thread does besides sampling.
+pub(super) type Work = Box<dyn FnOnce(&mut Thread, GoingOn<'_>) + Send>;
+
 /// What a worker is asked for.
 pub(super) enum Job {
     /// A sample.
@@ -27,7 +30,7 @@ pub(super) enum Job {
     /// Where the GPU sits and how near the peers are, beyond what is known of that.
     Locality { known: GpuAnswers, peers: Vec<Peer>, now: Instant, reply: oneshot::Sender<GpuAnswers> },
     /// Something else, unless whoever asked has given up before its turn.
-    Task { turn: Arc<Turn>, work: Box<dyn FnOnce(&mut Thread, GoingOn<'_>) + Send> },
+    Task { turn: Arc<Turn>, work: Work },
 }
 
 /// A worker as seen from inside.
