@@ -4,6 +4,7 @@
 //! - [`lock`]: one that changes GPUs at a time
 //! - [`preflight`]: who has a GPU open, and which modules hold it
 //! - [`reset`], [`reboot`]: where the driver puts a change of mode off until then
+//! - [`services`]: who is stopped for a while
 //! - [`aftercare`]: device files and the CDI specification, brought to what there is now
 
 pub mod aftercare;
@@ -14,6 +15,7 @@ pub(crate) mod made_up;
 pub mod preflight;
 pub mod reboot;
 pub mod reset;
+pub mod services;
 pub mod store;
 
 pub use capabilities::CapabilityOf;
