@@ -33,6 +33,17 @@ fn what_follows_from_slices_is_what_drivers_tell() {
     assert!(derived("0g", 0).is_empty());
 }
 
+/// Some GPUs offer the whole of a GPU instance twice, with other engines: one who asks for it means the plain one.
+#[test]
+fn kinds_that_differ_by_engines_are_not_offered() {
+    let kind = |number, slices| (Kind { number, id: number, slices, most: 1 }, None);
+    let told = [kind(3, 4), kind(4, 7), kind(7, 1), kind(8, 7)];
+    assert_eq!(
+        named(offered(&told, "7g.141gb", 7)),
+        [(3, "4c.7g.141gb".to_owned(), 1), (4, "7g.141gb".to_owned(), 1)]
+    );
+}
+
 fn division() -> GpuDivision {
     let compute = |id, start| Compute {
         id: ComputeInstanceId(id),
