@@ -136,6 +136,20 @@ async fn head_is_get_without_the_body() {
     }
 }
 
+/// What the agent has planned is shown as it was handed over, and until then it is said that there is none.
+#[tokio::test]
+async fn the_plan_is_what_the_agent_says() {
+    let server = running().await;
+    let answer = server.get("/plan").await;
+    assert_eq!((answer.status, answer.header("retry-after")), (503, "1"));
+    for plan in ["{\"verdict\": \"as-wanted\"}\n", "{}\n"] {
+        server.plan.send_replace(Some(plan.into()));
+        let answer = server.get("/plan").await;
+        assert_eq!((answer.status, answer.header("content-type")), (200, "application/json"));
+        assert_eq!(answer.body, plan.as_bytes());
+    }
+}
+
 fn keys(value: &serde_json::Value) -> Vec<&str> {
     value.as_object().unwrap().keys().map(String::as_str).collect()
 }

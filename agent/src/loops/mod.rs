@@ -69,6 +69,8 @@ pub(crate) struct Shared {
     pub(crate) kubernetes: Kubernetes,
     /// The node; written by the sampling loop.
     pub(crate) snapshot: Arc<watch::Sender<Option<Arc<Snapshot>>>>,
+    /// What would change to divide the GPUs as declared, as JSON; written by the partitioning loop.
+    pub(crate) plan: Arc<watch::Sender<Option<Arc<str>>>>,
     /// What the agent counts about itself.
     pub(crate) own: Arc<Own>,
     /// How the loops get on.

@@ -31,6 +31,7 @@ use super::kubernetes::{Access, OwnNode};
 use crate::config::drift::Drift;
 use crate::config::settings::Settings;
 use crate::partition::Origin;
+use crate::partition::report::Report;
 use crate::report;
 use crate::supervise::LoopError;
 
@@ -270,6 +271,7 @@ impl Desk {
             Command::Tell(standing) => {
                 if standing == Standing::NotDeclared {
                     self.edge.unlock();
+                    self.edge.show(&Report::undeclared());
                 }
                 tell(&self.shared, standing);
             }

@@ -29,6 +29,7 @@ pub(crate) async fn run(shared: Shared, held: Held) -> Result<(), LoopError> {
         let health = Health { progress: shared.progress.clone(), readiness: shared.readiness.clone() };
         let site = Site {
             snapshot: shared.snapshot.subscribe(),
+            plan: shared.plan.subscribe(),
             own: Arc::clone(&shared.own),
             probe: Arc::new(health),
             about: about(&shared),

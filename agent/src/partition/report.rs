@@ -19,10 +19,10 @@ pub(crate) use text::text;
 /// What would be done on a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Report {
-    /// The name of the layout.
-    pub(crate) layout: String,
-    /// Where it is from: a file, `-` for standard input, or `generated`.
-    pub(crate) source: String,
+    /// The name of the layout; absent where none is declared.
+    pub(crate) layout: Option<String>,
+    /// Where it is from: a file, `-` for standard input, or `generated`; absent as the layout.
+    pub(crate) source: Option<String>,
     /// Of what it resolves to: another whenever anything else is wanted; absent where it resolves to nothing.
     pub(crate) hash: Option<String>,
     /// What it comes to.
@@ -201,8 +201,8 @@ impl Report {
         let gpus: Vec<GpuReport> = planned.chain(unread).chain(absent.map(GpuReport::absent)).collect();
         let verdict = gpus.iter().map(|gpu| gpu.verdict).max().unwrap_or(Verdict::LeftAlone);
         Self {
-            layout: desired.name.clone(),
-            source: source.to_owned(),
+            layout: Some(desired.name.clone()),
+            source: Some(source.to_owned()),
             hash: Some(desired.hash.clone()),
             // A node of which nothing is asked has all that is.
             verdict: verdict.max(Verdict::AsWanted),
@@ -210,6 +210,20 @@ impl Report {
             problems: Vec::new(),
             driver_version: Some(looked.driver_version.clone()),
             gpus,
+        }
+    }
+
+    /// Where no layout is declared: the GPUs are left as they are.
+    pub(crate) fn undeclared() -> Self {
+        Self {
+            layout: None,
+            source: None,
+            hash: None,
+            verdict: Verdict::LeftAlone,
+            warnings: Vec::new(),
+            problems: Vec::new(),
+            driver_version: None,
+            gpus: Vec::new(),
         }
     }
 
@@ -224,8 +238,8 @@ impl Report {
             message: problem.cause.to_string(),
         });
         Self {
-            layout: layout.to_owned(),
-            source: source.to_owned(),
+            layout: Some(layout.to_owned()),
+            source: Some(source.to_owned()),
             hash: None,
             verdict,
             warnings: Vec::new(),

@@ -7,6 +7,7 @@
 //! | `/readyz` | 200 once there is a snapshot and the agent does its work, else 503 with the reason |
 //! | `/topology` | the node as JSON (`topology`) |
 //! | `/topology.svg` | the topology as a picture (`picture`) |
+//! | `/plan` | what would change to divide the GPUs as declared, as JSON that the agent has made; 503 until it has |
 //! | `/` | a page for people |
 //!
 //! A request waits for nothing: it takes the snapshot that is there. The one lock on its way is that on the rendered body,
@@ -54,6 +55,8 @@ pub trait Probe: Send + Sync {
 pub struct Site {
     /// The node as it was last seen; `None` until it was first.
     pub snapshot: watch::Receiver<Option<Arc<Snapshot>>>,
+    /// What would change to divide the GPUs as declared, as JSON; `None` until it was planned for the first time.
+    pub plan: watch::Receiver<Option<Arc<str>>>,
     /// The agent's own counters.
     pub own: Arc<Own>,
     /// The agent's own word on its health.

@@ -68,6 +68,7 @@ const VALUES: usize = 8;
 const LINKS: &str = "<ul>
 <li><a href=\"/metrics\">/metrics</a>: for Prometheus</li>
 <li><a href=\"/topology\">/topology</a>: the node as JSON; <a href=\"/topology.svg\">/topology.svg</a>: the topology as a picture</li>
+<li><a href=\"/plan\">/plan</a>: what would change to divide the GPUs as declared, as JSON</li>
 <li><a href=\"/healthz\">/healthz</a>, <a href=\"/readyz\">/readyz</a>: the agent's own health</li>
 </ul>
 </body>

@@ -27,6 +27,8 @@ const HTML: &str = "text/html; charset=utf-8";
 const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src 'self'";
 const PICTURE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
+const NO_PLAN: &str = "no plan for the GPUs has been made yet";
+
 const NO_SNAPSHOT: &str = "no snapshot of the node has been taken yet";
 
 type Answer = Response<Full<Bytes>>;
@@ -55,6 +57,7 @@ impl Pages {
             "/readyz" => Self::readyz,
             "/topology" => Self::topology,
             "/topology.svg" => Self::picture,
+            "/plan" => Self::plan,
             "/" => Self::index,
             _ => return text(StatusCode::NOT_FOUND, "no such page; / lists those that there are"),
         };
@@ -126,6 +129,14 @@ impl Pages {
         let mut answer = whole(StatusCode::OK, SVG, self.picture.of(&snapshot.topology.value));
         answer.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(PICTURE_POLICY));
         answer
+    }
+
+    fn plan<B>(&self, _: &Request<B>) -> Answer {
+        let plan = self.site.plan.borrow().clone();
+        match plan {
+            Some(json) => whole(StatusCode::OK, JSON, Bytes::copy_from_slice(json.as_bytes())),
+            None => unavailable(NO_PLAN),
+        }
     }
 
     fn index<B>(&self, _: &Request<B>) -> Answer {

@@ -40,6 +40,7 @@ impl Probe for Word {
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     pub(crate) snapshot: watch::Sender<Option<Arc<Snapshot>>>,
+    pub(crate) plan: watch::Sender<Option<Arc<str>>>,
     pub(crate) own: Arc<Own>,
     pub(crate) word: Arc<Word>,
     stop: oneshot::Sender<()>,
@@ -57,10 +58,11 @@ impl Running {
         let probe: Arc<dyn Probe> = Arc::<Word>::clone(&word);
         let about =
             About { node: Some("gpu-7".into()), simulated: Some("Simulated: <none> of it exists.".into()) };
-        let site = Site { snapshot: receiver, own: Arc::clone(&own), probe, about };
+        let plan = watch::Sender::new(None);
+        let site = Site { snapshot: receiver, plan: plan.subscribe(), own: Arc::clone(&own), probe, about };
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(serve(listener, site, limits, async { drop(stopped.await) }));
-        Self { address, snapshot: sender, own, word, stop, task }
+        Self { address, snapshot: sender, plan, own, word, stop, task }
     }
 
     pub(crate) fn show(&self, snapshot: Snapshot) {

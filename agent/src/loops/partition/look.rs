@@ -11,6 +11,7 @@ use gpulet_partition::plan::{NodePlan, plan};
 use gpulet_partition::protocol::{Assessed, Assessment, Declared, NotLooked, OVERRIDES, Outlook};
 
 use super::edge::{Edge, broken};
+use crate::partition::report::Report;
 use crate::partition::{Layouts, Looked, Origin, Recovered, WantedError};
 use crate::report;
 
@@ -30,8 +31,14 @@ impl Edge {
         let layouts = self.layouts().await?;
         let overrides = overrides(declared.overrides.as_deref())?;
         let desired = layouts.resolve(Some(&declared.name), &looked, &overrides);
-        let desired = desired.map_err(|error| wrong(&error))?;
+        let desired = desired.map_err(|error| {
+            if let WantedError::Unresolved { from, name, problems } = &error {
+                self.show(&Report::unresolved(from, name, problems, &looked));
+            }
+            wrong(&error)
+        })?;
         let plan = plan(&desired.wanted(), &looked.divisions());
+        self.show(&Report::of(&layouts.from, &desired, &looked, &plan));
         let warnings = desired.warnings.iter().map(ToString::to_string).collect();
         let mut assessment = Assessment::of(&desired.hash, warnings, &plan);
         assessment.gpus.extend(unread(&looked));
@@ -39,6 +46,11 @@ impl Edge {
         assessment.recovered = !recovered.is_empty();
         self.plan(Planned { looked, plan });
         Ok(assessment)
+    }
+
+    /// Shows at `/plan` what would be done.
+    pub(super) fn show(&self, report: &Report) {
+        self.shared.plan.send_replace(Some(report.json().into()));
     }
 
     /// Ends what a crash, or a change that got stuck, has left.

@@ -8,7 +8,9 @@ use super::{ComputeReport, GpuReport, HolderReport, InstanceReport, Report, Rese
 pub(crate) fn text(report: &Report, colour: bool) -> String {
     let mut text = String::new();
     let hash = report.hash.as_ref().map_or_else(String::new, |hash| format!(", hash {hash}"));
-    let _ = writeln!(text, "Layout {} ({}{hash})", report.layout, report.source);
+    let layout = report.layout.as_deref().unwrap_or("none");
+    let source = report.source.as_deref().unwrap_or("none is declared");
+    let _ = writeln!(text, "Layout {layout} ({source}{hash})");
     for problem in &report.problems {
         let line = problem.line.map_or_else(String::new, |line| format!("line {line}: "));
         let gpus: Vec<&str> = problem.gpus.iter().map(|gpu| gpu.as_str()).collect();
