@@ -4,23 +4,25 @@
 //! container's), a program of it needs that system's libraries and files: it is run with the root as its own. A root that
 //! does not say which system it is (no `os-release`) is none, but a made-up tree with programs for this one.
 
+mod child;
+
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::{PermissionsExt, chroot};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
 use crate::root::Root;
+use child::{GRACE, collect, gathered, waited};
 
 /// Where programs lie. The last is where container-optimised systems keep the driver's.
 const DIRECTORIES: [&str; 8] = [
@@ -34,14 +36,8 @@ const DIRECTORIES: [&str; 8] = [
     "home/kubernetes/bin/nvidia/bin",
 ];
 
-/// The most that is kept of what a program writes, bytes of each stream. The rest is read and dropped.
-const MAX_OUTPUT: u64 = 64 << 10;
-
 /// How much of it an error tells.
 const TOLD: usize = 600;
-
-/// How long after it was killed a program may take to go, and what it has written to arrive.
-const GRACE: Duration = Duration::from_secs(2);
 
 /// A program that was found.
 #[derive(Debug, Clone)]
@@ -241,39 +237,6 @@ impl Program {
         });
         within.unwrap_or_else(|_| Err(io::Error::other("the thread that starts it broke off")))
     }
-}
-
-/// Tells when the child has ended. The thread stays for as long as the kernel keeps the child.
-fn waited(mut child: Child) -> Receiver<io::Result<ExitStatus>> {
-    let (tell, told) = channel();
-    thread::spawn(move || tell.send(child.wait()));
-    told
-}
-
-/// Reads all of it; what it is to be has an end.
-fn collect(from: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
-    let (tell, told) = channel();
-    thread::spawn(move || {
-        let Some(mut from) = from else { return };
-        let mut room = [0; 4096];
-        let mut left = MAX_OUTPUT;
-        while let Ok(read @ 1..) = from.read(&mut room) {
-            let kept = usize::try_from(left).unwrap_or(usize::MAX).min(read);
-            left -= kept as u64;
-            let _ = tell.send(room.get(..kept).unwrap_or_default().to_vec());
-        }
-    });
-    told
-}
-
-/// What has been written; something that it left behind may keep the stream open.
-fn gathered(from: &Receiver<Vec<u8>>) -> String {
-    let until = Instant::now() + GRACE;
-    let mut bytes = Vec::new();
-    while let Ok(part) = from.recv_timeout(until.saturating_duration_since(Instant::now())) {
-        bytes.extend(part);
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 fn shown(status: io::Result<ExitStatus>) -> String {

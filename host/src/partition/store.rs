@@ -4,28 +4,27 @@
 //! crash or a power loss finds the old one or the new one. A journal that cannot be understood is nobody's to overwrite or
 //! remove: what it was about is only known to whoever looks at the GPU.
 
+mod files;
+
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use gpulet_inventory::gpu::GpuUuid;
 use gpulet_partition::journal::{Entry, Journal};
 use nix::errno::Errno;
-use nix::fcntl::{OFlag, openat, renameat};
 use nix::sys::stat::Mode;
 use nix::unistd::{UnlinkatFlags, unlinkat};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+use files::{DIRECTORY, MAX_BYTES, commit, fetch, open_folder, prepare};
 
 /// The directory below the state directory.
 const FOLDER: &str = "partition";
 
 /// The node's own journal.
 const NODE: &str = "node.json";
-
-/// The most that is read of one file, bytes. A GPU with all of its instances is a few kilobytes.
-const MAX_BYTES: u64 = 1 << 20;
 
 /// Where journals are kept. Nothing is made before something is written.
 #[derive(Debug, Clone)]
@@ -240,54 +239,8 @@ impl Store {
     }
 }
 
-/// How the directory is opened: itself, and not where a link in its place leads.
-const DIRECTORY: OFlag = OFlag::O_DIRECTORY.union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
-
 fn file_of(gpu: &GpuUuid) -> String {
     format!("{gpu}.json")
-}
-
-fn beside(name: &str) -> String {
-    format!(".{name}.new")
-}
-
-fn open_folder(path: &Path) -> io::Result<File> {
-    Ok(nix::fcntl::open(path, DIRECTORY, Mode::empty())?.into())
-}
-
-/// What is in the file: itself, and not where a link in its place leads; a pipe is not waited for.
-fn fetch(folder: &Path, name: &str) -> io::Result<Vec<u8>> {
-    let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
-    let file = File::from(openat(open_folder(folder)?, name, flags, Mode::empty())?);
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is not a plain file"));
-    }
-    let mut bytes = Vec::new();
-    file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
-/// Writes the new file beside the old one, down to the disk.
-fn prepare(folder: impl AsFd, name: &str, bytes: &[u8]) -> io::Result<()> {
-    let beside = beside(name);
-    // Left by one that was killed meanwhile.
-    match unlinkat(folder.as_fd(), beside.as_str(), UnlinkatFlags::NoRemoveDir) {
-        Ok(()) | Err(Errno::ENOENT) => {}
-        Err(error) => return Err(error.into()),
-    }
-    let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    let mut file = File::from(openat(&folder, beside.as_str(), flags, Mode::S_IRUSR | Mode::S_IWUSR)?);
-    let written = file.write_all(bytes).and_then(|()| file.sync_all());
-    if written.is_err() {
-        let _ = unlinkat(&folder, beside.as_str(), UnlinkatFlags::NoRemoveDir);
-    }
-    written
-}
-
-/// Puts it in the place of the old one, down to the disk too.
-fn commit(folder: &File, name: &str) -> io::Result<()> {
-    renameat(folder, beside(name).as_str(), folder, name)?;
-    folder.sync_all()
 }
 
 #[cfg(test)]

@@ -5,21 +5,14 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, lchown, symlink};
-use std::path::{Path, PathBuf};
-
-use nix::sys::stat::{Mode, SFlag, makedev, mknod};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
 
 use super::super::capabilities::{Capabilities, Capability};
 use super::super::reset::DRIVER_CONTAINER;
 use super::Finding;
+use super::place::{FOLDER, Fault, PREFIX, Place};
 use crate::root::Root;
-
-/// The directory of the files.
-const FOLDER: &str = "nvidia-caps";
-
-/// What they are called, and a number behind it.
-const PREFIX: &str = "nvidia-cap";
 
 /// Makes what is missing, mends what is wrong, removes what is gone, and looks again.
 pub(super) fn mend(root: &Root, capabilities: &Capabilities) -> Vec<Finding> {
@@ -64,13 +57,6 @@ struct Done {
     made: Vec<u32>,
     mended: Vec<u32>,
     removed: Vec<u32>,
-}
-
-/// Why a file is not as it should be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fault {
-    Missing,
-    Wrong,
 }
 
 impl<'a> Devices<'a> {
@@ -189,102 +175,5 @@ impl<'a> Devices<'a> {
         let message =
             format!("{path} is for an instance that is gone, and cannot be removed: {error}; remove it");
         Finding::Wrong { reason: "DeviceFileStale", message }
-    }
-}
-
-/// Real directories that the files are in.
-#[derive(Debug)]
-struct Place {
-    caps: PathBuf,
-    /// Links by number, which systemd looks devices up by.
-    links: Option<PathBuf>,
-    is_real: bool,
-    major: u32,
-}
-
-impl Place {
-    fn file(&self, minor: u32) -> PathBuf {
-        self.caps.join(format!("{PREFIX}{minor}"))
-    }
-
-    fn link(&self, minor: u32) -> Option<(PathBuf, PathBuf)> {
-        let name = format!("{}:{minor}", self.major);
-        let target = Path::new("..").join(FOLDER).join(format!("{PREFIX}{minor}"));
-        self.links.as_ref().map(|links| (links.join(name), target))
-    }
-
-    fn fault(&self, capability: &Capability) -> Option<Fault> {
-        let Ok(there) = fs::symlink_metadata(self.file(capability.minor)) else {
-            return Some(Fault::Missing);
-        };
-        let is_right = match self.is_real {
-            true => {
-                let is_it =
-                    there.file_type().is_char_device() && there.rdev() == self.number(capability.minor);
-                let rights = (there.mode() & 0o777, there.uid(), there.gid());
-                is_it && rights == (capability.mode, capability.uid, capability.gid)
-            }
-            false => there.is_file(),
-        };
-        let is_linked = self
-            .link(capability.minor)
-            .is_none_or(|(link, target)| fs::read_link(link).is_ok_and(|there| there == target));
-        (!is_right || !is_linked).then_some(Fault::Wrong)
-    }
-
-    fn number(&self, minor: u32) -> u64 {
-        makedev(self.major.into(), minor.into())
-    }
-
-    /// Puts it in place in one step: whoever opens it meanwhile finds the old one or this one.
-    fn make(&self, capability: &Capability) -> io::Result<()> {
-        let beside = self.caps.join(format!(".{PREFIX}{}.new", capability.minor));
-        removed(&beside)?;
-        let made =
-            self.made(&beside, capability).and_then(|()| fs::rename(&beside, self.file(capability.minor)));
-        if made.is_err() {
-            let _ = fs::remove_file(&beside);
-        }
-        made?;
-        let Some((link, target)) = self.link(capability.minor) else { return Ok(()) };
-        if fs::read_link(&link).is_ok_and(|there| there == target) {
-            return Ok(());
-        }
-        removed(&link)?;
-        symlink(target, link)
-    }
-
-    fn made(&self, beside: &Path, capability: &Capability) -> io::Result<()> {
-        if !self.is_real {
-            return fs::OpenOptions::new().write(true).create_new(true).open(beside).map(drop);
-        }
-        mknod(beside, SFlag::S_IFCHR, Mode::from_bits_truncate(0o600), self.number(capability.minor))?;
-        lchown(beside, Some(capability.uid), Some(capability.gid))?;
-        fs::set_permissions(beside, fs::Permissions::from_mode(capability.mode))
-    }
-
-    fn remove(&self, minor: u32) -> io::Result<()> {
-        if let Some((link, target)) = self.link(minor)
-            && fs::read_link(&link).is_ok_and(|there| there == target)
-        {
-            removed(&link)?;
-        }
-        removed(&self.file(minor))
-    }
-
-    /// Numbers of the files that are there.
-    fn minors(&self) -> Vec<u32> {
-        let entries = fs::read_dir(&self.caps).into_iter().flatten().flatten();
-        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-        let mut minors: Vec<u32> = names.filter_map(|name| name.strip_prefix(PREFIX)?.parse().ok()).collect();
-        minors.sort_unstable();
-        minors
-    }
-}
-
-fn removed(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
     }
 }

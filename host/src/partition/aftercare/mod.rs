@@ -5,6 +5,7 @@
 
 mod devices;
 mod maker;
+mod place;
 mod specification;
 
 use std::fmt;

@@ -4,8 +4,10 @@ use std::process::{Child, Command, Stdio};
 
 use gpulet_inventory::holders::{HostUnit, PodGroup};
 
+use super::walk::{Numbers, Walk, is_kernels};
 use super::*;
 use crate::partition::made_up::{MadeUp, is_root};
+use crate::reader::Reader;
 
 const PCI: &str = "0000:41:00.0";
 const UID: &str = "0b1c2d3e-4f50-6172-8394-a5b6c7d8e9f0";
@@ -29,7 +31,8 @@ fn with_open(file: &str) -> Child {
 /// Which GPUs the process has open, on this machine, if memory devices (number 1) were GPUs. It may have inherited others.
 fn memory_devices_of(pid: u32) -> BTreeSet<Opened> {
     let root = Root::new("/").unrecorded();
-    let numbers = Numbers { gpus: 1, ..Numbers::read(&Reader::new(&root)) };
+    let mut numbers = Numbers::read(&Reader::new(&root));
+    numbers.gpus = 1;
     let is_kernels = is_kernels(&root);
     assert!(is_kernels, "/proc is no proc");
     Walk { root: &root, numbers, is_kernels }.all().0.remove(&pid).unwrap_or_default()

@@ -7,9 +7,11 @@ use gpulet_partition::journal::Phase;
 use gpulet_partition::layout::{LaidCompute, LaidInstance, Layout, Need};
 use gpulet_partition::protocol::{NodeEntry, NodeJournal};
 use gpulet_partition::step::{InstanceAt, Step};
+use nix::fcntl::renameat;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
+use super::files::beside;
 use super::*;
 
 const GPU: &str = "GPU-8f6d2c3a-0000-1111-2222-333344445555";
