@@ -120,8 +120,11 @@ impl Client {
         }
     }
 
-    /// Has the driver change a GPU; the inner error is its `nvmlReturn_t`.
-    pub(crate) fn call(&mut self, load: u64, call: DriverCall) -> Result<Result<Called, u32>, ClientError> {
+    /// Has the driver change a GPU, as a client that found it in its `load`-th load; the inner error is its `nvmlReturn_t`.
+    ///
+    /// # Errors
+    /// When the node does not answer.
+    pub fn call(&mut self, load: u64, call: DriverCall) -> Result<Result<Called, u32>, ClientError> {
         match self.ask(&Request::Call { pid: std::process::id(), load, call })? {
             Reply::Called(called) => Ok(Ok(called)),
             Reply::Code(code) => Ok(Err(code)),

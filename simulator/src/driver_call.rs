@@ -5,29 +5,62 @@ use serde::{Deserialize, Serialize};
 /// What a client asks the driver to do. GPUs and instances are named by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum DriverCall {
+pub enum DriverCall {
     /// `nvmlDeviceSetMigMode`
-    SetMigMode { gpu: u32, on: bool },
+    SetMigMode {
+        /// GPU index.
+        gpu: u32,
+        /// Whether it is to be on.
+        on: bool,
+    },
     /// `nvmlDeviceSetPersistenceMode`
-    SetPersistence { gpu: u32, on: bool },
+    SetPersistence {
+        /// GPU index.
+        gpu: u32,
+        /// Whether it is to be on.
+        on: bool,
+    },
     /// `nvmlDeviceCreateGpuInstance`, `nvmlDeviceCreateGpuInstanceWithPlacement`
     CreateGpuInstance {
+        /// GPU index.
         gpu: u32,
         /// The id that creation takes, not the enumerator.
         profile: u32,
+        /// First unit and size; where the driver likes without.
         placement: Option<(u32, u32)>,
     },
     /// `nvmlGpuInstanceDestroy`
-    DestroyGpuInstance { gpu: u32, gpu_instance: u32 },
+    DestroyGpuInstance {
+        /// GPU index.
+        gpu: u32,
+        /// Its number.
+        gpu_instance: u32,
+    },
     /// `nvmlGpuInstanceCreateComputeInstance`, `nvmlGpuInstanceCreateComputeInstanceWithPlacement`
-    CreateComputeInstance { gpu: u32, gpu_instance: u32, profile: u32, placement: Option<(u32, u32)> },
+    CreateComputeInstance {
+        /// GPU index.
+        gpu: u32,
+        /// In which GPU instance.
+        gpu_instance: u32,
+        /// The id that creation takes.
+        profile: u32,
+        /// First slice and size; where the driver likes without.
+        placement: Option<(u32, u32)>,
+    },
     /// `nvmlComputeInstanceDestroy`
-    DestroyComputeInstance { gpu: u32, gpu_instance: u32, compute_instance: u32 },
+    DestroyComputeInstance {
+        /// GPU index.
+        gpu: u32,
+        /// In which GPU instance.
+        gpu_instance: u32,
+        /// Its number.
+        compute_instance: u32,
+    },
 }
 
 impl DriverCall {
     /// Which GPU it is to change.
-    pub(crate) fn gpu(&self) -> u32 {
+    pub fn gpu(&self) -> u32 {
         match *self {
             Self::SetMigMode { gpu, .. }
             | Self::SetPersistence { gpu, .. }
@@ -42,13 +75,19 @@ impl DriverCall {
 /// What came of a call that was not refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Called {
+pub enum Called {
     /// It is done.
     Done,
     /// MIG mode is set; whether it is in force, as an `nvmlReturn_t`.
-    Mode { activation: u32 },
+    Mode {
+        /// `NVML_SUCCESS`, or why it is not.
+        activation: u32,
+    },
     /// An instance was created, with this number.
-    Created { id: u32 },
+    Created {
+        /// Its number.
+        id: u32,
+    },
 }
 
 /// The return codes that such calls come to.

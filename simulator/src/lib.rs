@@ -13,7 +13,7 @@ pub mod client;
 pub mod command;
 pub mod device_plugin;
 mod division;
-mod driver_call;
+pub mod driver_call;
 pub mod engine;
 pub mod host_tree;
 pub mod kubelet;

@@ -127,3 +127,42 @@ fn wrong_settings_and_nodes_are_told() {
     assert_eq!(output.status.code(), Some(64));
     assert!(text(&output.stderr).contains("--node"), "{}", text(&output.stderr));
 }
+
+#[test]
+fn what_gpus_are_divided_into_is_offered_as_it_becomes() {
+    let dir = TempDir::new().unwrap();
+    let _server = serve(dir.path(), &["--mig", "mixed"]);
+    let place = dir.path().to_str().unwrap();
+    let smi = |arguments: &[&str]| {
+        let output =
+            Command::new(dir.path().join("host/usr/bin/nvidia-smi")).args(arguments).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}{}", text(&output.stdout), text(&output.stderr));
+    };
+    assert!(sim(&["load", "idle", "--dir", place]).status().unwrap().success());
+    let checkpoint = dir.path().join("host/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint");
+    let offered = || -> serde_json::Value {
+        let checkpoint: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(&checkpoint).unwrap()).unwrap();
+        checkpoint["Data"]["RegisteredDevices"]["nvidia.com/mig-3g.40gb"].clone()
+    };
+    let eventually = |count: usize| {
+        let patience = Instant::now() + Duration::from_secs(30);
+        while offered().as_array().map(Vec::len) != Some(count) {
+            assert!(Instant::now() < patience, "there are never {count}: {}", offered());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    let admitted = |pod: &str| sim(&["pod", "add", pod, "--dir", place]).output().unwrap().status.success();
+    let limits = "{cpu: 1, memory: 1Gi, nvidia.com/mig-3g.40gb: 1}";
+    assert!(offered().is_null());
+    smi(&["-i", "0", "-mig", "1"]);
+    smi(&["mig", "-i", "0", "-cgi", "9", "-C"]);
+    eventually(1);
+    assert!(admitted(&manifest(dir.path(), "one", limits)));
+    assert!(!admitted(&manifest(dir.path(), "another", limits)), "there is but one");
+    assert!(sim(&["pod", "remove", "one", "--dir", place]).status().unwrap().success());
+    smi(&["mig", "-i", "0", "-dci"]);
+    smi(&["mig", "-i", "0", "-dgi"]);
+    eventually(0);
+    assert!(!admitted(&manifest(dir.path(), "gone", limits)));
+}

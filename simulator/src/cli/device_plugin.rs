@@ -54,7 +54,7 @@ pub(super) struct NamingArgs {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Mig {
+pub(super) enum Mig {
     /// As whole GPUs
     None,
     /// Each MIG device as a GPU
@@ -63,16 +63,22 @@ enum Mig {
     Mixed,
 }
 
+impl Mig {
+    pub(super) fn strategy(self) -> MigStrategy {
+        match self {
+            Self::None => MigStrategy::None,
+            Self::Single => MigStrategy::Single,
+            Self::Mixed => MigStrategy::Mixed,
+        }
+    }
+}
+
 impl NamingArgs {
     pub(super) fn naming(&self) -> Naming {
         Naming {
             resource: self.resource.clone(),
             replicas: self.replicas,
-            mig: match self.mig {
-                Mig::None => MigStrategy::None,
-                Mig::Single => MigStrategy::Single,
-                Mig::Mixed => MigStrategy::Mixed,
-            },
+            mig: self.mig.strategy(),
             numa: self.numa.iter().copied().map(i64::from).collect(),
             nics: self.nics.clone(),
         }

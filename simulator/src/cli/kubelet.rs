@@ -17,6 +17,7 @@ use gpulet_simulator::kubelet::{Allocator, Fault, Machine, Pod, Rejection, Setti
 use gpulet_simulator::node::Node;
 use serde::{Deserialize, Serialize};
 
+use super::device_plugin::Mig;
 use super::{Failure, Outcome};
 
 /// Name of the socket in a simulation directory.
@@ -117,12 +118,13 @@ pub(super) fn settings(node: &str, file: Option<&Path>) -> Result<Settings, Fail
 }
 
 /// Starts a kubelet beside a node that is served; it lives as long as the process.
-pub(super) fn start(node: &SimulatedNode, settings: Settings) -> anyhow::Result<()> {
+pub(super) fn start(node: &SimulatedNode, settings: Settings, mig: Mig) -> anyhow::Result<()> {
+    let naming = Naming { mig: mig.strategy(), ..Naming::default() };
     let machine = Machine::of(&node.description());
     let kubelet = Arc::new(SimulatedKubelet::start(machine, settings, &node.host_root())?);
     let (dir, host_root) = (node.dir().to_owned(), node.host_root());
     let mut told = Offer::new();
-    tell(&kubelet, offer(&node.state(), &host_root, &Naming::default())?, &mut told);
+    tell(&kubelet, offer(&node.state(), &host_root, &naming)?, &mut told);
     let socket = dir.join(SOCKET_NAME);
     match std::fs::remove_file(&socket) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -136,7 +138,7 @@ pub(super) fn start(node: &SimulatedNode, settings: Settings) -> anyhow::Result<
     thread::Builder::new().name("sim-plugin".to_owned()).spawn(move || {
         // The node is served by this process: without it there is nothing to tell.
         while let Ok(state) = Client::connect(&dir).and_then(|mut client| client.state()) {
-            if let Ok(offered) = offer(&state, &host_root, &Naming::default()) {
+            if let Ok(offered) = offer(&state, &host_root, &naming) {
                 tell(&plugin, offered, &mut told);
             }
             thread::sleep(ROUND);
@@ -152,7 +154,11 @@ pub(super) fn start(node: &SimulatedNode, settings: Settings) -> anyhow::Result<
 }
 
 /// Registers what is offered otherwise than before.
-fn tell(kubelet: &SimulatedKubelet, offered: Offer, told: &mut Offer) {
+fn tell(kubelet: &SimulatedKubelet, mut offered: Offer, told: &mut Offer) {
+    // A kubelet forgets no resource: of one that is gone there is nothing.
+    for resource in told.keys() {
+        offered.entry(resource.clone()).or_default();
+    }
     for (resource, devices) in &offered {
         if told.get(resource) != Some(devices) {
             kubelet.register(resource, devices.clone());

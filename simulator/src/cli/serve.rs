@@ -9,6 +9,7 @@ use gpulet_simulator::{SimulatedNode, server};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::getpid;
 
+use super::device_plugin::Mig;
 use super::{Outcome, kubelet};
 
 #[derive(Debug, Args)]
@@ -18,6 +19,9 @@ pub(super) struct Serve {
     /// Simulates a kubelet beside it, with the settings of a KubeletConfiguration file; the strictest without one
     #[arg(long, value_name = "FILE", num_args = 0..=1)]
     kubelet: Option<Option<PathBuf>>,
+    /// What the kubelet's device plugin offers GPUs in MIG mode as
+    #[arg(long, value_enum, default_value_t = Mig::None, requires = "kubelet")]
+    mig: Mig,
 }
 
 pub(super) fn run(serve: &Serve, dir: Option<PathBuf>) -> Outcome {
@@ -26,7 +30,7 @@ pub(super) fn run(serve: &Serve, dir: Option<PathBuf>) -> Outcome {
     let settings = settings.transpose()?;
     let mut trouble = None;
     server::serve(&serve.node, &dir, |node| {
-        trouble = settings.and_then(|settings| kubelet::start(node, settings).err());
+        trouble = settings.and_then(|settings| kubelet::start(node, settings, serve.mig).err());
         match trouble {
             None => announce(&serve.node, node),
             // Nothing to wait for: as if it had been asked to stop.

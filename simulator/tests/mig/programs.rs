@@ -46,7 +46,7 @@ fn nvidia_smi_resets_what_nobody_has_open() {
         [1, 0, 0, 0, 0, 0, 0, 0]
     );
     assert_eq!(run(&test, "nvidia-smi", &["-r", "-i", "99"]).status.code(), Some(6));
-    assert_eq!(run(&test, "nvidia-smi", &["mig", "-lgi"]).status.code(), Some(2));
+    assert_eq!(run(&test, "nvidia-smi", &["-q"]).status.code(), Some(2));
     let list = said(&run(&test, "nvidia-smi", &["-L"]));
     assert!(list.starts_with("GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-"), "{list}");
     assert_eq!(list.matches("  MIG ").count(), 6, "{list}");
@@ -111,4 +111,30 @@ fn systemctl_starts_the_machine_anew() {
     assert!(run(&test, "systemctl", &["reboot", "--no-block"]).status.success());
     let state = test.node.state();
     assert_eq!((state.boots, state.driver.load, state.driver.loaded), (2, 2, true));
+}
+
+#[test]
+fn a_person_divides_gpus_by_hand() {
+    let test = idle();
+    let smi = |arguments: &[&str]| run(&test, "nvidia-smi", arguments);
+    let done = |arguments: &[&str]| {
+        let output = smi(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", said(&output));
+        said(&output)
+    };
+    assert!(done(&["-i", "0", "-mig", "1"]).contains("pending enable"), "persistence mode is on");
+    assert!(done(&["-i", "1", "-mig", "1"]).contains("enabled"));
+    done(&["mig", "-i", "1", "-cgi", "9,1g.10gb:0", "-C"]);
+    assert_eq!(places(&test, H100), [(2, (4, 4)), (7, (0, 1))]);
+    assert!(state(&test, H100).mig.unwrap().instances.iter().all(|instance| instance.compute.len() == 1));
+    assert_eq!(smi(&["mig", "-i", "1", "-cgi", "7g.80gb"]).status.code(), Some(23));
+    assert_eq!(
+        smi(&["mig", "-i", "1", "-dgi", "-gi", "2"]).status.code(),
+        Some(19),
+        "it has a compute instance"
+    );
+    done(&["mig", "-i", "1", "-dci", "-gi", "2"]);
+    done(&["mig", "-i", "1", "-dgi", "-gi", "2"]);
+    assert!(done(&["mig", "-i", "1", "-lgi"]).contains("instance  7  0:1"));
+    assert_eq!(places(&test, H100), [(7, (0, 1))]);
 }

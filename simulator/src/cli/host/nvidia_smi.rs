@@ -1,4 +1,6 @@
-//! The node's `nvidia-smi`: resets GPUs, sets persistence mode, lists devices.
+//! The node's `nvidia-smi`: resets GPUs, sets persistence and MIG mode, lists devices, divides GPUs (`mig`).
+
+mod mig;
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -25,6 +27,7 @@ enum Ask {
     List,
     Reset,
     Persistence(bool),
+    Mig(bool),
 }
 
 /// Refuses, in the words of the real program's kind.
@@ -33,19 +36,17 @@ fn refuse<T>(code: u8, message: String) -> Result<T, Failure> {
 }
 
 pub(super) fn run(arguments: &[String], client: &mut Client) -> Outcome {
+    if let Some((_, arguments)) = arguments.split_first().filter(|(first, _)| *first == "mig") {
+        return mig::run(arguments, client);
+    }
     let (ask, ids) = parse(arguments).or_else(|message| refuse(INVALID, message))?;
-    let state = client.state()?;
-    if !state.driver.loaded {
-        return refuse(NO_DRIVER, "couldn't communicate with the NVIDIA driver: it is not loaded".to_owned());
-    }
-    if state.driver.no_permission {
-        return refuse(NO_PERMISSION, "Insufficient Permissions".to_owned());
-    }
+    let state = with_driver(client)?;
     let gpus =
         chosen(&state, &ids).or_else(|id| refuse(NOT_FOUND, format!("No devices were found: {id}")))?;
     match ask {
         Ask::List => io::stdout().write_all(list(&state, &gpus).as_bytes())?,
         Ask::Reset => return reset(client, &state, &gpus),
+        Ask::Mig(on) => return mig::set_mode(client, &state, &gpus, on),
         Ask::Persistence(on) => {
             for gpu in gpus {
                 client.command(Command::Persistence { gpu, on })?;
@@ -59,6 +60,18 @@ pub(super) fn run(arguments: &[String], client: &mut Client) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The node's state, where the driver lets this program in.
+fn with_driver(client: &mut Client) -> Result<NodeState, Failure> {
+    let state = client.state()?;
+    match &state.driver {
+        driver if !driver.loaded => {
+            refuse(NO_DRIVER, "couldn't communicate with the NVIDIA driver: it is not loaded".to_owned())
+        }
+        driver if driver.no_permission => refuse(NO_PERMISSION, "Insufficient Permissions".to_owned()),
+        _ => Ok(state),
+    }
+}
+
 fn parse(arguments: &[String]) -> Result<(Ask, Vec<String>), String> {
     let (mut ask, mut ids) = (Ask::List, Vec::new());
     let mut rest = arguments.iter().map(String::as_str);
@@ -69,17 +82,20 @@ fn parse(arguments: &[String]) -> Result<(Ask, Vec<String>), String> {
             "-L" | "--list-gpus" => ask = Ask::List,
             "-r" | "--gpu-reset" => ask = Ask::Reset,
             "-i" | "--id" => ids.extend(value()?.split(',').map(str::to_owned)),
-            "-pm" | "--persistence-mode" => {
-                ask = Ask::Persistence(match value()? {
-                    "0" | "DISABLED" => false,
-                    "1" | "ENABLED" => true,
-                    other => return Err(format!("{other} is no persistence mode")),
-                });
-            }
+            "-pm" | "--persistence-mode" => ask = Ask::Persistence(switch(value()?)?),
+            "-mig" | "--multi-instance-gpu" => ask = Ask::Mig(switch(value()?)?),
             _ => return Err(format!("{argument} is not simulated: see gpulet-sim --help for what is")),
         }
     }
     Ok((ask, ids))
+}
+
+fn switch(text: &str) -> Result<bool, String> {
+    match text {
+        "0" | "DISABLED" => Ok(false),
+        "1" | "ENABLED" => Ok(true),
+        other => Err(format!("{other} is neither 0 nor 1")),
+    }
 }
 
 /// Indices, as commands have them, of the GPUs that are named by number, UUID or PCI address; of all without names.
