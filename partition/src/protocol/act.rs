@@ -176,7 +176,8 @@ impl Protocol {
             self.clients_stay(&staying);
             return Next::Again;
         }
-        Next::Wait
+        // It may be another layout by now than the one that they were paused for.
+        self.tell_node()
     }
 
     /// All have gone: once more it is looked at, for there may be others by now.

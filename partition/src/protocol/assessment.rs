@@ -17,6 +17,8 @@ pub struct Assessment {
     pub gpus: Vec<Assessed>,
     /// What is odd about what is wanted, and was understood all the same.
     pub warnings: Vec<String>,
+    /// What a crash had cut off was ended before the look, so that GPUs may have been changed.
+    pub recovered: bool,
     /// Services of the host that can be stopped for a while, by the processes of theirs that are in the way.
     pub services: BTreeMap<u32, String>,
 }
@@ -75,7 +77,7 @@ impl Assessment {
             },
         };
         let gpus = plan.gpus.iter().map(assessed).collect();
-        Self { hash: hash.to_owned(), gpus, warnings, services: BTreeMap::new() }
+        Self { hash: hash.to_owned(), gpus, warnings, ..Self::default() }
     }
 
     /// Why it cannot be had on some GPU, whoever goes.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::apply::Failure;
 use crate::observed::PodName;
@@ -151,12 +151,17 @@ impl Protocol {
         self.fail(failure, None, Retry::WhenFree);
     }
 
+    /// How long clients are waited for: no longer than for anybody else.
+    pub(super) fn clients_patience(&self) -> Duration {
+        self.timing.clients.min(self.policy.wait)
+    }
+
     pub(super) fn clients_stay(&mut self, staying: &[PodName]) {
         let message = format!(
             "Pods {} use the GPUs for the cluster, were to go for the change, and are still there after {} s; see why they \
              stay (`kubectl describe`)",
             listed(staying),
-            self.timing.clients.as_secs()
+            self.clients_patience().as_secs()
         );
         self.fail(Failure { reason: "ClientStays".to_owned(), message }, None, Retry::Soon);
     }

@@ -54,9 +54,10 @@ pub enum Command {
 }
 
 /// How it goes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Standing {
     /// Nobody knows yet what is declared.
+    #[default]
     Unknown,
     /// Nothing is declared.
     NotDeclared,
@@ -89,6 +90,8 @@ pub enum Event {
     File,
     /// The GPUs, or who uses them, may be others than at the last look.
     Stirred(Stir),
+    /// The driver was loaded anew: what it had divided is gone, and nobody has changed it.
+    Reloaded,
     /// What is permitted is this now.
     Policy(Policy),
     /// Whether all that a crash had cut off on single GPUs is finished or rolled back; otherwise why not. Absent: there was
@@ -172,9 +175,9 @@ pub enum ApiFailureKind {
 pub enum Eviction {
     /// The Pod is to end, or has ended.
     Accepted,
-    /// A PodDisruptionBudget forbids it for now, in the API server's words.
-    Budget(String),
-    /// It failed otherwise.
+    /// A PodDisruptionBudget forbids it for now, or it can be asked again for another reason: in the API server's words.
+    Later(String),
+    /// It will not be done.
     Failed(Failure),
 }
 

@@ -29,6 +29,10 @@ impl Protocol {
             Event::Pods(pods) => self.see_pods(pods),
             Event::Policy(policy) => self.permit(policy),
             Event::File => self.stir(true),
+            Event::Reloaded => {
+                self.entry.reached = None;
+                self.stir(true);
+            }
             Event::Stirred(stir) => self.stir(stir == Stir::Gpus || self.cares_for_holders()),
             answer => self.answered(answer),
         }
@@ -38,8 +42,9 @@ impl Protocol {
         if let (None, Some(node)) = (&self.status, &node) {
             // What a run before has told is nothing new.
             let before = node.annotations.get(STATUS).and_then(|text| Status::read(text));
-            if let Some(before) = before {
+            if let (Some(before), Standing::Unknown) = (before, &self.standing) {
                 self.standing = Standing::Of(before);
+                self.said.push(super::Command::Tell(self.standing.clone()));
             }
         }
         let differs = match (&node, &self.status) {
@@ -207,6 +212,7 @@ impl Protocol {
             self.said.extend(assessment.warnings.iter().map(warn).map(super::Command::Happened));
         }
         self.attempt.assessment = Some(assessment.clone());
+        self.entry.aftercare |= assessment.recovered;
         self.assess(declared, &assessment);
     }
 
@@ -373,7 +379,7 @@ impl Protocol {
             For::Cordoning => self.attempt.cordoned = true,
             For::Pausing => {
                 self.attempt.paused = true;
-                self.attempt.clients_until = Some(self.now + self.timing.clients);
+                self.attempt.clients_until = Some(self.now + self.clients_patience());
             }
             For::Restoring => {
                 self.entry.paused.clear();
@@ -435,7 +441,7 @@ impl Protocol {
         for (pod, result) in results {
             match result {
                 Eviction::Accepted => drop(self.attempt.evicted.insert(pod)),
-                Eviction::Budget(message) => budgets.push(format!("{pod}: {message}")),
+                Eviction::Later(message) => budgets.push(format!("{pod}: {message}")),
                 Eviction::Failed(failure) => refused = Some((pod, failure)),
             }
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// How long is waited. The defaults suit nodes; tests make them short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// Longest time for all clients together to go.
+    /// Longest time for all clients together to go, where [`wait`](super::Policy::wait) is not shorter.
     pub clients: Duration,
     /// Between two tries to evict a Pod whose budget forbids it.
     pub evict: Duration,

@@ -160,6 +160,19 @@ fn after_a_reboot_it_is_no_drift() {
 }
 
 #[test]
+fn after_the_driver_was_loaded_anew_it_is_no_drift() {
+    let mut world = World::new();
+    world.policy.repair = false;
+    world.restart();
+    world.wish(Some("a"));
+    world.rest();
+    world.layout = "hash-none".into();
+    world.say(Event::Reloaded);
+    world.rest();
+    assert_eq!((world.layout.as_str(), world.state()), ("hash-a", Some("success")));
+}
+
+#[test]
 fn a_reboot_is_asked_for_once() {
     let mut world = World::new();
     world.policy.reboot = Permission::Once;

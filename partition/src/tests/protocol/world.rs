@@ -297,7 +297,7 @@ impl World {
             gpus.push(Assessed { gpu: LOST.parse().unwrap(), outlook });
         }
         let services = runs.then(|| (7, "nvidia-dcgm.service".to_owned())).into_iter().collect();
-        Ok(Assessment { hash, gpus, warnings: Vec::new(), services })
+        Ok(Assessment { hash, gpus, services, ..Assessment::default() })
     }
 
     fn ask(&self) -> Result<(), ApiFailure> {
@@ -353,7 +353,7 @@ impl World {
         let is_plugin = pod.is_some_and(|pod| pod.role == Some(Role::DevicePlugin));
         assert!(is_plugin || self.users.contains(&name.name), "only those on the GPU are evicted: {name}");
         if self.budget {
-            return (name, Eviction::Budget("the budget forbids it".into()));
+            return (name, Eviction::Later("the budget forbids it".into()));
         }
         if !self.stubborn.contains(&name.name) && !is_plugin {
             self.pods.retain(|pod| !is_it(pod));
