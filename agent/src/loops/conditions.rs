@@ -8,10 +8,10 @@ mod wanted;
 
 use std::time::{Duration, Instant};
 
-use gpulet_cluster::api::{Api, ApiError, Condition, ConditionStatus, Event, EventKind, Node};
+use gpulet_cluster::api::{Api, ApiError, Condition, ConditionStatus, Event, EventKind};
 
 use self::pace::{Failed, Pace};
-use self::wanted::{PARTITIONED, unwanted, wanted};
+use self::wanted::{NOT_DECLARED, PARTITIONED, wanted};
 use super::Shared;
 use super::kubernetes::{Access, OwnNode};
 use crate::report;
@@ -22,8 +22,6 @@ pub(crate) const NAME: &str = "conditions";
 
 /// Findings come and go together: they are gathered for this long.
 const GATHER: Duration = Duration::from_secs(1);
-/// When it is tried again to take a condition away.
-const TAKE_AWAY_AGAIN: Duration = Duration::from_secs(30);
 
 /// Tells until it is time to end.
 pub(crate) async fn run(shared: Shared) -> Result<(), LoopError> {
@@ -84,10 +82,12 @@ impl Teller {
     /// Writes what is due and gives when the next is.
     async fn tell(&mut self) -> Option<Instant> {
         let OwnNode::Known(node) = self.shared.kubernetes.node.borrow().clone() else { return None };
-        let mut next = self.take_away(&node).await;
+        let mut next = None;
         for condition in wanted(&self.shared) {
             let there = node.conditions.iter().find(|there| there.kind == condition.kind);
-            if there == Some(&condition) {
+            // Where nothing was ever declared there is nothing to tell.
+            let is_idle = there.is_none() && condition.reason == NOT_DECLARED;
+            if there == Some(&condition) || is_idle {
                 continue;
             }
             let now = Instant::now();
@@ -98,24 +98,6 @@ impl Teller {
             next = Some(next.map_or(at, |next: Instant| next.min(at)));
         }
         next
-    }
-
-    /// Takes away what is not to be there, and gives when that is tried again if it fails.
-    async fn take_away(&mut self, node: &Node) -> Option<Instant> {
-        let kind =
-            unwanted(&self.shared).filter(|kind| node.conditions.iter().any(|there| there.kind == *kind))?;
-        match self.api.remove_condition(kind).await {
-            Ok(()) => None,
-            Err(error) => {
-                tracing::debug!(
-                    condition = kind,
-                    error = report::chain(&error),
-                    reason = error.reason(),
-                    "a condition of the Node could not be taken away; it is tried again"
-                );
-                Some(Instant::now() + error.retry_after().unwrap_or_default().max(TAKE_AWAY_AGAIN))
-            }
-        }
     }
 
     /// Writes one, tells an Event where that is news, and gives when it may be looked at again.

@@ -269,8 +269,10 @@ impl Desk {
     fn obey(&mut self, command: Command) {
         match command {
             Command::Tell(standing) => {
-                if standing == Standing::NotDeclared {
+                if !is_ours(&standing) {
                     self.edge.unlock();
+                }
+                if standing == Standing::NotDeclared {
                     self.edge.show(&Report::undeclared());
                 }
                 tell(&self.shared, standing);
@@ -290,6 +292,11 @@ impl Desk {
         let failure = edge::broken(error);
         self.doing_what.take().map_or(Event::Woken, |command| edge::not_done(&command, failure))
     }
+}
+
+/// Whether the GPUs are ours to divide, and the lock is to be held.
+fn is_ours(standing: &Standing) -> bool {
+    matches!(standing, Standing::Of(status) if status.state != State::HandsOff)
 }
 
 fn file(settings: &Settings) -> PathBuf {

@@ -12,6 +12,9 @@ use crate::loops::kubernetes::{Publication, Standing};
 /// The condition that tells of the division of GPUs.
 pub(super) const PARTITIONED: &str = "GpuPartitioned";
 
+/// Its reason where nothing is declared.
+pub(super) const NOT_DECLARED: &str = "NotDeclared";
+
 /// Longest message, bytes: conditions are kept with the Node, which everyone reads.
 const LONGEST: usize = 1000;
 
@@ -25,15 +28,17 @@ pub(super) fn wanted(shared: &Shared) -> Vec<Condition> {
     healthy.into_iter().chain(published).chain(partitioned).collect()
 }
 
-/// Conditions that are not to be there any more.
-pub(super) fn unwanted(shared: &Shared) -> Option<&'static str> {
-    (*shared.kubernetes.partition.borrow() == Division::NotDeclared).then_some(PARTITIONED)
-}
-
 /// Whether the GPUs are divided as is declared. While that is being changed, and where another program does it, nobody can
-/// say. Where nothing is declared there is no such condition.
+/// say.
 fn partitioned(standing: &Division) -> Option<Condition> {
-    let Division::Of(told) = standing else { return None };
+    let told = match standing {
+        Division::Unknown => return None,
+        Division::NotDeclared => {
+            let message = "no label nvidia.com/mig.config: gpulet leaves the GPUs as they are".to_owned();
+            return Some(condition(PARTITIONED, ConditionStatus::Unknown, NOT_DECLARED, message));
+        }
+        Division::Of(told) => told,
+    };
     let status = match told.state {
         DivisionState::Success => ConditionStatus::True,
         DivisionState::Failed => ConditionStatus::False,
@@ -165,7 +170,8 @@ mod tests {
         assert_eq!(told(DivisionState::Failed), Some(ConditionStatus::False));
         assert_eq!(told(DivisionState::Pending), Some(ConditionStatus::Unknown));
         assert_eq!(told(DivisionState::HandsOff), Some(ConditionStatus::Unknown));
-        assert_eq!((partitioned(&Division::Unknown), partitioned(&Division::NotDeclared)), (None, None));
+        assert_eq!(partitioned(&Division::Unknown), None);
+        assert_eq!(partitioned(&Division::NotDeclared).unwrap().status, ConditionStatus::Unknown);
     }
 
     #[test]
