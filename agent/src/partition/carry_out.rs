@@ -80,11 +80,13 @@ impl Partitioner {
 
     /// Goes on with every change that has begun and of which it is not known how it ended: it is finished, or rolled back.
     ///
-    /// A journal that cannot be understood is told and left; its GPU is not changed.
+    /// A journal that cannot be understood is told and left; its GPU is not changed. What waits for a reboot that was asked for
+    /// and has not come yet goes on waiting.
     ///
     /// # Errors
     /// If it cannot be known what there is to go on with.
     pub(crate) async fn recover(&self, policy: Policy) -> Result<Vec<Recovered>, Failure> {
+        let policy = Policy { reboot: policy.reboot || self.is_reboot_asked().await, ..policy };
         let found = self.on_disk(|store| store.journals()).await?;
         let mut recovered = Vec::new();
         for Found { gpu, journal } in found {

@@ -2,7 +2,7 @@
 
 use gpulet_host::partition::reboot as machine;
 use gpulet_partition::apply::Failure;
-use gpulet_partition::protocol::{NodeEntry, NodeJournal};
+use gpulet_partition::protocol::{NodeEntry, NodeJournal, RebootMarker};
 use gpulet_partition::reboot::{Decision, Permission, decide};
 
 use super::Partitioner;
@@ -26,15 +26,19 @@ impl Partitioner {
         Ok(decide(permission, entry.reboot.as_ref(), &boot, hash))
     }
 
-    /// Reboots the machine as it was decided: what keeps it from being done twice is on disk before.
+    /// Whether a reboot was asked for in this boot.
+    pub(super) async fn is_reboot_asked(&self) -> bool {
+        let marker = self.node_entry().await.ok().and_then(|entry| entry.reboot);
+        marker.is_some_and(|marker| machine::boot_id(&self.root).is_ok_and(|boot| boot == marker.boot_id))
+    }
+
+    /// Reboots the machine: what keeps it from being done twice is on disk before.
     ///
     /// # Errors
     /// If that cannot be written, or the machine does not do it.
-    pub(crate) async fn reboot(&self, decision: Decision) -> Result<(), Failure> {
-        if let Decision::Reboot(marker) = decision {
-            let entry = NodeEntry { reboot: Some(marker), ..self.node_entry().await? };
-            self.on_disk(move |store| store.write_node(&NodeJournal::from(entry))).await?;
-        }
+    pub(crate) async fn reboot(&self, marker: RebootMarker) -> Result<(), Failure> {
+        let entry = NodeEntry { reboot: Some(marker), ..self.node_entry().await? };
+        self.on_disk(move |store| store.write_node(&NodeJournal::from(entry))).await?;
         let root = self.root.clone();
         let rebooted = tokio::task::spawn_blocking(move || machine::reboot(&root)).await;
         match rebooted {

@@ -99,8 +99,8 @@ pub(crate) struct GpuReport {
     pub(crate) destroy: Vec<InstanceReport>,
     /// What comes.
     pub(crate) create: Vec<InstanceReport>,
-    /// All of it in the order in which it is done, in words.
-    pub(crate) steps: Vec<String>,
+    /// All of it in the order in which it is done.
+    pub(crate) steps: Vec<StepReport>,
     /// What ends by it, or would have to.
     pub(crate) disruptions: Vec<DisruptionReport>,
     /// Name of the largest profile of which another instance fits: afterwards, or where nothing is done, now.
@@ -158,6 +158,15 @@ pub(crate) struct ComputeReport {
     pub(crate) start: Option<u32>,
     /// Compute slices; absent as the first.
     pub(crate) size: Option<u32>,
+}
+
+/// One thing that is done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct StepReport {
+    /// What, in one stable word: `set-mode`, `destroy-compute`, `destroy-instance`, `create-instance`, `create-compute`.
+    pub(crate) action: &'static str,
+    /// The same for people, with what and where.
+    pub(crate) message: String,
 }
 
 /// What ends.

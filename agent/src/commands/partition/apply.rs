@@ -140,7 +140,11 @@ impl Site {
 
     async fn reboot(&self, decision: Result<Decision, Failure>) {
         let rebooted = match decision {
-            Ok(decision @ (Decision::Reboot(_) | Decision::Asked)) => self.partitioner.reboot(decision).await,
+            Ok(Decision::Reboot(marker)) => self.partitioner.reboot(marker).await,
+            Ok(Decision::Asked) => {
+                eprintln!("gpulet: a reboot of the machine was asked for, and has not come yet");
+                return;
+            }
             Ok(Decision::DidNotHelp) => {
                 eprintln!("gpulet: the machine was rebooted for this layout before, and that did not help");
                 return;

@@ -8,7 +8,8 @@ use gpulet_partition::step::{InstanceAt, Step};
 
 use super::super::{LookedGpu, UnreadGpu};
 use super::{
-    ComputeReport, DisruptionReport, GpuReport, HolderReport, InstanceReport, ModeReport, Reset, Verdict,
+    ComputeReport, DisruptionReport, GpuReport, HolderReport, InstanceReport, ModeReport, Reset, StepReport,
+    Verdict,
 };
 
 impl GpuReport {
@@ -27,7 +28,7 @@ impl GpuReport {
         };
         match &plan.outcome {
             Outcome::LeftAlone => {
-                report.keep = division.instances.iter().map(|one| kept(division, one, &[])).collect()
+                report.keep = sorted(division.instances.iter().map(|one| kept(division, one, &[])));
             }
             Outcome::Steps(plan) => report.add_steps(looked, plan),
             Outcome::Refused(refusal) => {
@@ -44,10 +45,10 @@ impl GpuReport {
         self.verdict = if plan.steps.is_empty() { Verdict::AsWanted } else { Verdict::Changes };
         self.reset = reset(looked, plan);
         let stays = division.instances.iter().filter(|one| plan.kept.contains(&one.at()));
-        self.keep = stays.map(|one| kept(division, one, &plan.steps)).collect();
+        self.keep = sorted(stays.map(|one| kept(division, one, &plan.steps)));
         self.destroy = changes(division, &plan.steps, false);
         self.create = changes(division, &plan.steps, true);
-        self.steps = plan.steps.iter().map(|step| step.told(division)).collect();
+        self.steps = plan.steps.iter().map(|step| step_report(division, step)).collect();
     }
 
     /// Of a GPU that does not answer.
@@ -114,6 +115,13 @@ fn reset(looked: &LookedGpu, plan: &Plan) -> Reset {
     }
 }
 
+/// From the first unit of memory on.
+fn sorted(reports: impl Iterator<Item = InstanceReport>) -> Vec<InstanceReport> {
+    let mut reports: Vec<InstanceReport> = reports.collect();
+    reports.sort_by_key(|report| report.start);
+    reports
+}
+
 /// An instance that stays, without what goes of it.
 fn kept(division: &GpuDivision, instance: &Instance, steps: &[Step]) -> InstanceReport {
     let goes = |compute: &Compute| {
@@ -162,7 +170,18 @@ fn changes(division: &GpuDivision, steps: &[Step], comes: bool) -> Vec<InstanceR
             report.compute_instances.extend(compute);
         }
     }
-    reports.into_iter().map(|(_, report)| report).collect()
+    sorted(reports.into_iter().map(|(_, report)| report))
+}
+
+fn step_report(division: &GpuDivision, step: &Step) -> StepReport {
+    let action = match step {
+        Step::SetMode(_) => "set-mode",
+        Step::DestroyCompute { .. } => "destroy-compute",
+        Step::DestroyInstance(_) => "destroy-instance",
+        Step::CreateInstance(_) => "create-instance",
+        Step::CreateCompute { .. } => "create-compute",
+    };
+    StepReport { action, message: step.told(division) }
 }
 
 fn instance_report(division: &GpuDivision, at: InstanceAt, whole: bool) -> InstanceReport {

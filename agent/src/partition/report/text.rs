@@ -47,7 +47,7 @@ fn add_gpu(text: &mut String, gpu: &GpuReport, colour: bool) {
     let instances = [("keep", &gpu.keep), ("destroy", &gpu.destroy), ("create", &gpu.create)];
     for (word, instances) in instances {
         for instance in instances {
-            let _ = writeln!(text, "  {word:<9} {}", told_instance(instance));
+            let _ = writeln!(text, "  {word:<9} {}", told_instance(gpu, instance));
         }
     }
     for disruption in &gpu.disruptions {
@@ -91,16 +91,25 @@ fn told_mode(gpu: &GpuReport) -> Option<String> {
     Some(format!("{}{pending}{change}{reset}", word(mode.current)))
 }
 
-fn told_instance(instance: &InstanceReport) -> String {
+fn told_instance(gpu: &GpuReport, instance: &InstanceReport) -> String {
     let place = format!("{} at {}:{}", instance.profile, instance.start, instance.size);
     let computes: Vec<String> = instance.compute_instances.iter().map(told_compute).collect();
     let used = used_by(&instance.holders, "");
     match (instance.whole, instance.compute_instances.as_slice()) {
         (false, _) => format!("{} in {place}{used}", computes.join(", ")),
         (true, [only]) if only.profile == instance.profile => format!("{place}{used}"),
+        (true, []) if is_divided_anew(gpu, instance) => format!("{place}{used}"),
         (true, []) => format!("{place} without compute instance{used}"),
         (true, _) => format!("{place} with {}{used}", computes.join(", ")),
     }
+}
+
+/// Whether it stays and gets other compute instances, which are told in lines of their own.
+fn is_divided_anew(gpu: &GpuReport, instance: &InstanceReport) -> bool {
+    let is_part = |part: &InstanceReport| {
+        !part.whole && (part.profile_id, part.start) == (instance.profile_id, instance.start)
+    };
+    gpu.create.iter().chain(&gpu.destroy).any(is_part)
 }
 
 fn told_compute(compute: &ComputeReport) -> String {
