@@ -196,6 +196,10 @@ impl ApiError {
                 own.map(str::to_owned)
                     .or_else(|| message.contains("disruption budget").then(|| message.clone()))
             }
+            // There is no word for it: the server calls it a failure of its own.
+            Self::ServerError { message, .. } if message.contains("more than one PodDisruptionBudget") => {
+                Some(message.clone())
+            }
             _ => None,
         }
     }
