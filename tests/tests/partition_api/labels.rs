@@ -13,7 +13,7 @@ fn a_label_becomes_a_layout_and_everything_tells_of_it() {
     let world = World::new("plain", "60s");
     let before = world.other_gpu();
     world.start_pod("beside", 1);
-    let _agent = world.agent();
+    let agent = world.agent();
     let clients = world.clients();
     let version = world.version();
     world.want("halves");
@@ -46,6 +46,7 @@ fn a_label_becomes_a_layout_and_everything_tells_of_it() {
     world.wait_for_event("Normal", "AsWanted");
 
     // What is there already is not done again, and nothing is written when nothing happens.
+    drop(agent);
     let (writes, uuids) = (world.writes(), world.site.gpu(0).uuids());
     let agent = world.agent();
     agent.scrape_until("it has looked", |scrape| scrape.gpus("gpulet_gpu_power_watts") > 0);
@@ -92,7 +93,7 @@ fn a_file_with_other_content_is_applied_under_the_same_name() {
     world.want("halves");
     world.wait_for_success("halves", &["3g.40gb@0", "3g.40gb@4"]);
     let first = world.status()["hash"].clone();
-    let kept = world.site.gpu(0).at(0).clone();
+    let kept = world.site.gpu(0).at(4).clone();
 
     // As the kubelet does when the ConfigMap was edited.
     world.mount(&FILE.replace("{3g.40gb: 2}", "{3g.40gb: 1, 2g.20gb: 1}"));
@@ -101,8 +102,8 @@ fn a_file_with_other_content_is_applied_under_the_same_name() {
         (status["state"] == "success" && status["hash"] != first).then_some(status)
     });
     assert_eq!(status["config"], "halves");
-    world.wait_for_success("halves", &["3g.40gb@0", "2g.20gb@4"]);
-    assert_eq!(world.site.gpu(0).at(0), &kept, "what is wanted as before is not made anew");
+    world.wait_for_success("halves", &["2g.20gb@0", "3g.40gb@4"]);
+    assert_eq!(world.site.gpu(0).at(4), &kept, "what is wanted as before is not made anew");
 
     // Another layout of the file is none of this node's affair.
     let version = world.version();
@@ -115,7 +116,7 @@ fn a_file_with_other_content_is_applied_under_the_same_name() {
     world.mount("version: v1\nmig-configs: {halves: [{devices: [0], mig-enabled: maybe}]}\n");
     let status = world.wait_for_reason("halves", "failed", "InvalidFile");
     assert!(status["message"].as_str().unwrap().contains("mig-enabled"), "{status:#}");
-    assert_eq!(world.site.gpu(0).layout(), ["3g.40gb@0", "2g.20gb@4"]);
+    assert_eq!(world.site.gpu(0).layout(), ["2g.20gb@0", "3g.40gb@4"]);
     world.assert_at_rest();
     world.mount(FILE);
     world.wait_for_success("halves", &["3g.40gb@0", "3g.40gb@4"]);

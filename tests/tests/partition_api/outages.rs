@@ -66,18 +66,18 @@ fn a_daemon_that_was_killed_with_clients_paused_goes_on_or_calls_them_back() {
 #[ignore = "needs etcd and kube-apiserver"]
 fn a_daemon_that_was_killed_while_it_drained_opens_the_node_again() {
     let world = World::new("killed-draining", "120s");
-    world.start_pod("killed-train", 0);
-    world.kubelet.let_cling("killed-train");
+    world.start_pod("killed-draining-train", 0);
+    world.kubelet.let_cling("killed-draining-train");
     world.label(WHEN_BUSY, Some("drain"));
     let agent = world.agent();
     world.want("halves");
-    world.wait_for("it is asked to end", || (!world.runs("killed-train")).then_some(()));
+    world.wait_for("it is asked to end", || (!world.runs("killed-draining-train")).then_some(()));
     assert_eq!(world.node()["spec"]["unschedulable"], true);
     kill(agent);
     world.label(WANTED, None);
     let agent = world.agent();
     world.wait_for("the Node is open", || (world.node()["spec"]["unschedulable"] != true).then_some(()));
-    world.kubelet.let_go("killed-train");
+    world.kubelet.let_go("killed-draining-train");
     world.assert_at_rest();
     drop(agent);
 }

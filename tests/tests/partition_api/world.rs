@@ -308,12 +308,17 @@ impl World {
         })
     }
 
-    /// What gpulet asked to change, and was answered, since so many requests.
+    /// What gpulet asked to change of this node, in order.
     pub(crate) fn writes(&self) -> Vec<Request> {
         let mut requests = self.plane.requests();
         requests
             .retain(|request| request.user == "system:serviceaccount:gpulet:gpulet" && request.is_write());
-        requests.retain(|request| request.uri.contains(self.name) || request.resource == "pods/eviction");
+        // Pods of a test have its name before theirs.
+        let pods = format!("/pods/{}-", self.name);
+        requests.retain(|request| match request.resource.as_str() {
+            "pods/eviction" => request.uri.contains(&pods),
+            _ => request.uri.contains(self.name),
+        });
         requests
     }
 }
