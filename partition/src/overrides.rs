@@ -7,6 +7,7 @@
 use gpulet_inventory::yaml::{self, Notes, Problems, Spot, Value};
 
 use crate::file::{AskedDivision, Devices, Entry, Place, division, target};
+use crate::protocol::OVERRIDES;
 
 /// What is said of single GPUs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -14,9 +15,6 @@ pub struct Overrides {
     /// An entry for each GPU that is named.
     pub entries: Vec<Entry>,
 }
-
-/// The annotation's key.
-pub const ANNOTATION: &str = "gpulet.dev/mig-config";
 
 impl Overrides {
     /// Reads the annotation's value; empty, it says nothing.
@@ -45,7 +43,7 @@ fn entry(name: &str, spot: &Spot<'_>) -> Option<Entry> {
     section.finish();
     let mut division = division?;
     // Its lines are no one's: it is written without any.
-    let place = |path: &str| Place { line: 0, path: format!("annotation {ANNOTATION}: {path}") };
+    let place = |path: &str| Place { line: 0, path: format!("annotation {OVERRIDES}: {path}") };
     if let AskedDivision::On(asked) = &mut division {
         asked.iter_mut().for_each(|asked| asked.place = place(&asked.place.path));
     }
