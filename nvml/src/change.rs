@@ -4,6 +4,7 @@
 //! handles are those of another instance once it has been destroyed. Compute instance profiles are known by the number of
 //! their kind (`NVML_COMPUTE_INSTANCE_PROFILE_*`), which is the same on all GPUs; the driver's ids are not.
 
+mod doing;
 mod error;
 mod lookup;
 mod mode;
@@ -15,7 +16,8 @@ use gpulet_inventory::gpu::GpuUuid;
 use gpulet_inventory::reading::Answer;
 use gpulet_partition::step::Step;
 
-pub use error::{ChangeError, Doing};
+pub use doing::Doing;
+pub use error::ChangeError;
 pub(crate) use lookup::Changing;
 pub(crate) use mode::{is_resetless, persistence};
 pub(crate) use perform::perform;

@@ -8,6 +8,7 @@ pub(crate) mod division;
 pub(crate) mod fabric;
 pub(crate) mod fast;
 pub(crate) mod fields;
+pub(crate) mod holders;
 pub(crate) mod identity;
 pub(crate) mod links;
 pub(crate) mod locality;

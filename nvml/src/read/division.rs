@@ -1,18 +1,14 @@
 //! The division of a GPU, read whole and fresh: nothing that was learned before is used.
 
-use std::time::Instant;
-
 use gpulet_inventory::gpu::GpuUuid;
 use gpulet_inventory::mig::{ComputeInstanceId, GpuInstanceId, MigMode, Placement};
-use gpulet_inventory::process::GpuProcess;
-use gpulet_inventory::reading::{Answer, Cause, Reading};
+use gpulet_inventory::reading::{Answer, Cause};
 use gpulet_partition::names;
-use gpulet_partition::observed::{Compute, ComputeProfile, GpuDivision, Holder, Instance, Profile};
+use gpulet_partition::observed::{Compute, ComputeProfile, GpuDivision, Instance, Profile};
 
+use super::holders;
 use super::offer::{self, Kind, Offer};
 use super::slow::enabled;
-use super::{Asked, processes};
-use crate::capability::Capabilities;
 use crate::code;
 use crate::raw::calls::Calls;
 use crate::raw::handle::{ComputeInstance, Device, GpuInstance};
@@ -37,7 +33,7 @@ pub(crate) fn read(calls: &Calls, device: Device, gpu: &GpuUuid) -> Result<GpuDi
         division.instances = found.into_iter().map(|found| found.instance).collect();
     }
     // After the instances: whoever came to one since is seen.
-    add_holders(&mut division, holding(calls, device)?);
+    holders::add(&mut division, holders::read(calls, device)?);
     Ok(division)
 }
 
@@ -212,57 +208,6 @@ fn derived(name: &str, slices: u32) -> Vec<ComputeProfile> {
             placements: None,
         })
         .collect()
-}
-
-/// Processes of all kinds; the refusal where this driver does not list them.
-fn holding(calls: &Calls, device: Device) -> Result<Result<Vec<GpuProcess>, Answer>, Answer> {
-    let (mut capabilities, now) = (Capabilities::default(), Instant::now());
-    let asked = &mut Asked { calls, device, capabilities: &mut capabilities, now };
-    match processes::read(asked, &mut Vec::new()) {
-        Reading::Supported(processes) => Ok(Ok(processes)),
-        Reading::Unsupported(answer) => Ok(Err(answer)),
-        Reading::Failed(answer) => Err(answer),
-    }
-}
-
-/// Puts everyone where he is.
-fn add_holders(division: &mut GpuDivision, holding: Result<Vec<GpuProcess>, Answer>) {
-    let processes = match holding {
-        Ok(processes) => processes,
-        Err(answer) => return add_unknown(division, answer),
-    };
-    for process in processes {
-        let holder = Holder::Process { pid: process.pid, program: None, pod: None };
-        for holders in places_of(division, &process) {
-            // One that computes and draws is in two lists.
-            if !holders.contains(&holder) {
-                holders.push(holder.clone());
-            }
-        }
-    }
-}
-
-/// A driver that does not tell who uses a GPU may have anyone use any of it.
-fn add_unknown(division: &mut GpuDivision, answer: Answer) {
-    let unknown = || Holder::Unknown { why: format!("the driver does not list processes: {answer}") };
-    division.instances.iter_mut().for_each(|instance| instance.holders.push(unknown()));
-    division.holders.push(unknown());
-}
-
-/// The lists where a process belongs.
-fn places_of<'a>(division: &'a mut GpuDivision, process: &GpuProcess) -> Vec<&'a mut Vec<Holder>> {
-    let Some(id) = process.gpu_instance else { return vec![&mut division.holders] };
-    let Some(at) = division.instances.iter().position(|instance| instance.id == id) else {
-        // Of an instance that was created since they were listed, or by whoever; it may as well be any.
-        let instances = division.instances.iter_mut().map(|instance| &mut instance.holders);
-        return instances.chain([&mut division.holders]).collect();
-    };
-    let Some(instance) = division.instances.get_mut(at) else { return Vec::new() };
-    let compute = process.compute_instance;
-    match instance.computes.iter_mut().find(|there| Some(there.id) == compute) {
-        Some(compute) => vec![&mut compute.holders],
-        None => vec![&mut instance.holders],
-    }
 }
 
 #[cfg(test)]
