@@ -120,6 +120,14 @@ impl Client {
         }
     }
 
+    /// Says that a GPU is about to be changed, or that it is tried: that is counted.
+    ///
+    /// # Errors
+    /// When the node does not answer.
+    pub fn announce_change(&mut self, gpu: u32) -> Result<(), ClientError> {
+        self.ask(&Request::Changing { gpu }).map(drop)
+    }
+
     /// Has the driver change a GPU, as a client that found it in its `load`-th load; the inner error is its `nvmlReturn_t`.
     ///
     /// # Errors

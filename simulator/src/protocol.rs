@@ -32,6 +32,11 @@ pub(crate) enum Request {
     },
     /// The library was shut down.
     CloseDriver,
+    /// A call is about to be looked at that is to change a GPU.
+    Changing {
+        /// GPU index.
+        gpu: u32,
+    },
     /// The library is to change a GPU.
     Call {
         /// Process that asks.

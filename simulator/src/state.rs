@@ -84,7 +84,8 @@ pub struct GpuState {
     pub processes: Vec<ProcessState>,
     /// Programs that have it open without a context on it.
     pub observers: Vec<ObserverState>,
-    /// Calls through NVML that were to change it, since the node began, those that were refused included.
+    /// Calls that were to change it, since the node began: through NVML, and resets. Those that were refused, that failed by a
+    /// fault or that have not returned yet are among them.
     pub changing_calls: u64,
     /// How often it was reset, since the node began; loading the driver is no reset.
     pub resets: u64,

@@ -10,6 +10,7 @@ use super::code::{
 use super::faults;
 use super::handle::{Handle, Object};
 use super::session::{self, Session};
+use crate::command::CHANGING_SYMBOLS;
 use crate::driver_call::{Called, DriverCall};
 use crate::state::{
     BoardState, ComputeInstanceState, Gauges, GiProfileState, GpuInstanceState, GpuState, MigState, NodeState,
@@ -103,6 +104,9 @@ fn on(symbol: &'static str, handle: Handle, answer: impl FnOnce(&Gpu<'_>, Object
         else {
             return Err(INVALID_ARGUMENT);
         };
+        if CHANGING_SYMBOLS.contains(&symbol) {
+            session.announce_change(index)?;
+        }
         let node = Node::enter(symbol, Some(index))?;
         let state = node.gpu_state(index)?;
         answer(&Gpu { node: &node, index, state, device: None }, object)?;

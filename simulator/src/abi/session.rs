@@ -133,6 +133,16 @@ impl Session {
         Ok(())
     }
 
+    /// Says that a call is to change a GPU, whatever becomes of it.
+    ///
+    /// # Errors
+    /// `DRIVER_NOT_LOADED` when the server is gone.
+    pub(super) fn announce_change(&self, gpu: u32) -> Answer {
+        let dir = self.host.parent().ok_or(DRIVER_NOT_LOADED)?;
+        let answer = Client::connect(dir).and_then(|mut client| client.announce_change(gpu));
+        answer.map_err(|_| DRIVER_NOT_LOADED)
+    }
+
     /// Has the driver change a GPU. When it returns, every client sees it.
     ///
     /// # Errors

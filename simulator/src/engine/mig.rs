@@ -20,6 +20,13 @@ const COMPUTE_INSTANCES: u32 = 8;
 type Answer<T = Called> = Result<T, u32>;
 
 impl Engine {
+    /// Somebody comes with a call that is to change a GPU.
+    pub(crate) fn count_change(&mut self, gpu: u32) {
+        if let Ok(state) = self.gpu(gpu) {
+            state.changing_calls += 1;
+        }
+    }
+
     /// What process `pid` asks of the driver, which it found in its `load`-th load.
     ///
     /// # Errors
@@ -35,7 +42,6 @@ impl Engine {
         if !state.is_reachable() {
             return Err(GPU_IS_LOST);
         }
-        state.changing_calls += 1;
         if denied {
             return Err(NO_PERMISSION);
         }

@@ -334,6 +334,10 @@ impl Shared {
                 }
                 Reply::Done
             }
+            Request::Changing { gpu } => match self.change(|engine| engine.count_change(gpu)) {
+                Ok(()) => Reply::Done,
+                Err(error) => Reply::Failed(in_full(&error)),
+            },
             Request::Call { pid, load, call } => match self.call(pid, load, call) {
                 Ok(Ok(called)) => Reply::Called(called),
                 Ok(Err(code)) => Reply::Code(code),

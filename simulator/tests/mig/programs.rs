@@ -72,6 +72,7 @@ fn a_reset_can_be_struck() {
         assert!(!output.status.success() && said(&output).contains("999"), "{}", said(&output));
         assert_eq!(state(&test, A100).resets, resets);
     }
+    assert_eq!(state(&test, A100).changing_calls, 2);
 }
 
 #[test]

@@ -35,6 +35,7 @@ fn the_third_change_fails_and_no_other() {
     assert_eq!(places(&test, H100).len(), 4, "what was struck had no effect");
     assert_eq!((counts(&test, id).seen, counts(&test, id).struck), (3, 1), "then it counts no more");
     assert_eq!(driver.capacity(H100, G1), Ok(3), "reading is no change");
+    assert_eq!(state(&test, H100).changing_calls, 1 + 5, "the mode, and all that were tried");
 }
 
 #[test]

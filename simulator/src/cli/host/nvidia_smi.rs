@@ -161,6 +161,7 @@ fn reset(client: &mut Client, state: &NodeState, gpus: &[u32]) -> Outcome {
 /// Why it was not reset, and the code for that.
 fn reset_one(client: &mut Client, gpu: u32) -> Result<Option<(u8, String)>, Failure> {
     let told = |code: u32| Some((u8::try_from(code).unwrap_or(u8::MAX), format!("Unknown Error ({code})")));
+    client.announce_change(gpu)?;
     if let Err(code) = client.obey(RESET_SYMBOL, gpu, false)? {
         return Ok(told(code));
     }

@@ -33,7 +33,7 @@ pub(super) fn set_mode(client: &mut Client, state: &NodeState, gpus: &[u32], on:
     for gpu in gpus {
         let at = state.gpus.get(*gpu as usize).map(address).unwrap_or_default();
         let word = if on { "enable" } else { "disable" };
-        match client.call(state.driver.load, DriverCall::SetMigMode { gpu: *gpu, on })? {
+        match change(client, state.driver.load, DriverCall::SetMigMode { gpu: *gpu, on })? {
             Ok(Called::Mode { activation: 0 }) => writeln!(out, "MIG mode {word}d for GPU {at}.")?,
             Ok(Called::Mode { activation }) => {
                 writeln!(
@@ -69,6 +69,12 @@ pub(super) fn run(arguments: &[String], client: &mut Client) -> Outcome {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Has the driver change a GPU.
+fn change(client: &mut Client, load: u64, call: DriverCall) -> Result<Result<Called, u32>, Failure> {
+    client.announce_change(call.gpu())?;
+    Ok(client.call(load, call)?)
 }
 
 fn failed(code: u32, what: &str) -> Outcome {
@@ -151,7 +157,7 @@ fn create(
         let size = profile.placements.first().map_or(1, |(_, size)| *size);
         let placement = start.map(|start| (start, size));
         let call = DriverCall::CreateGpuInstance { gpu, profile: profile.id, placement };
-        let gpu_instance = match client.call(load, call)? {
+        let gpu_instance = match change(client, load, call)? {
             Ok(Called::Created { id }) => id,
             Ok(_) => continue,
             Err(code) => return Ok(code),
@@ -161,7 +167,7 @@ fn create(
         let Some(compute) = whole.filter(|_| computes) else { continue };
         let (profile, placement) = (compute.id, None);
         let call = DriverCall::CreateComputeInstance { gpu, gpu_instance, profile, placement };
-        if let Err(code) = client.call(load, call)? {
+        if let Err(code) = change(client, load, call)? {
             return Ok(code);
         }
     }
@@ -182,7 +188,7 @@ fn destroy_instances(
 ) -> Result<u32, Failure> {
     for instance in chosen_instances(mig, which) {
         let call = DriverCall::DestroyGpuInstance { gpu, gpu_instance: instance.id };
-        if let Err(code) = client.call(state.driver.load, call)? {
+        if let Err(code) = change(client, state.driver.load, call)? {
             return Ok(code);
         }
     }
@@ -201,7 +207,7 @@ fn destroy_computes(
         for compute in instance.compute.iter().filter(|compute| meant(compute.id)) {
             let (gpu_instance, compute_instance) = (instance.id, compute.id);
             let call = DriverCall::DestroyComputeInstance { gpu, gpu_instance, compute_instance };
-            if let Err(code) = client.call(state.driver.load, call)? {
+            if let Err(code) = change(client, state.driver.load, call)? {
                 return Ok(code);
             }
         }
