@@ -159,14 +159,24 @@ fn plans_can_be_read_by_programs() {
     let json = |layout: &str| {
         site.run(&["plan", "-f", file.to_str().unwrap(), "--mig-config", layout, "-o", "json"]).json()
     };
-    let text = |layout: &str| json(layout).to_string();
-    assert!(text("more").contains("create-instance"), "{}", text("more"));
-    assert!(!text("more").contains("destroy-instance"), "what is there is kept: {}", text("more"));
-    assert!(text("other").contains("destroy-instance"), "{}", text("other"));
-    assert!(text("too-much").contains("Infeasible"), "{}", text("too-much"));
+    let more = json("more");
+    let (gpu, other) = (&more["gpus"][0], &more["gpus"][1]);
+    assert_eq!(
+        (&more["verdict"], &gpu["verdict"], &other["verdict"]),
+        (&"changes".into(), &"changes".into(), &"left-alone".into())
+    );
+    assert_eq!(gpu["uuid"], site.uuid(0));
+    assert_eq!((&gpu["create"][0]["profile"], &gpu["create"][0]["start"]), (&"3g.40gb".into(), &0.into()));
+    assert_eq!((&gpu["keep"][0]["profile"], &gpu["keep"][0]["start"]), (&"3g.40gb".into(), &4.into()));
+    assert_eq!(gpu["destroy"], serde_json::json!([]), "what is there is kept");
+    assert_eq!(json("other")["gpus"][0]["destroy"][0]["start"], 4);
+    assert_eq!(json("same")["verdict"], "as-wanted");
+    let too_much = json("too-much");
+    assert!(too_much["problems"].as_array().is_some_and(|problems| !problems.is_empty()), "{too_much}");
     site.hold(0, 4, 777);
-    assert!(text("other").contains("777"), "{}", text("other"));
-    assert!(text("other").contains(&site.uuid(0)));
+    let blocked = json("other");
+    assert_eq!((&blocked["verdict"], &blocked["gpus"][0]["reason"]), (&"blocked".into(), &"Blocked".into()));
+    assert!(blocked["gpus"][0]["disruptions"].to_string().contains("777"), "{blocked}");
 }
 
 /// While a daemon may change GPUs, nobody else does.
