@@ -63,3 +63,6 @@ pub(crate) struct Partitioner {
     /// ended.
     pub(crate) pods: watch::Receiver<Option<Arc<Vec<Pod>>>>,
 }
+
+#[cfg(test)]
+mod tests;
