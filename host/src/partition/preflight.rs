@@ -22,6 +22,10 @@ use walk::Walk;
 /// As much as is read of a command line, bytes.
 const MAX_COMMAND_LINE: usize = 4096;
 
+/// What is looked through, and what that takes of a process that is not all of root.
+const OPEN_FILES: &str = "proc/PID/fd";
+const CAPABILITIES: &str = "the capabilities SYS_PTRACE and DAC_READ_SEARCH";
+
 /// Whoever has something of the driver's open.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Preflight {
@@ -155,6 +159,11 @@ impl Module {
 pub fn look(root: &Root) -> Preflight {
     let root = root.unrecorded();
     let (found, unseen) = Walk::new(&root).all();
+    match unseen {
+        0 => root.well(OPEN_FILES),
+        count => root
+            .report(OPEN_FILES, &format!("{count} processes do not let it be seen; it takes {CAPABILITIES}")),
+    }
     let mut origins = owner::read(&root, found.keys().copied()).known;
     let own = root.read_link("proc/self").ok().flatten().and_then(|pid| pid.parse::<u32>().ok());
     let openers = found.into_iter().map(|(pid, opened)| Opener {

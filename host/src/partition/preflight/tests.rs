@@ -3,6 +3,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
 use gpulet_inventory::holders::{HostUnit, PodGroup};
+use nix::unistd::{Uid, setfsuid};
 
 use super::walk::{Numbers, Walk, is_kernels};
 use super::*;
@@ -67,6 +68,21 @@ fn a_device_of_another_name_is_the_same_device_and_a_file_of_that_name_is_none()
     assert!(memory_devices_of(child.id()).contains(&Opened::Gpu(7)), "it was removed meanwhile");
     child.kill().unwrap();
     child.wait().unwrap();
+}
+
+#[test]
+fn processes_that_may_not_be_looked_at_are_counted() {
+    if !is_root() {
+        return;
+    }
+    let walk = || Walk::new(&Root::new("/").unrecorded()).all();
+    // For this thread alone: it is nobody, as far as files go.
+    let as_nobody = std::thread::spawn(move || {
+        setfsuid(Uid::from_raw(65_534));
+        walk()
+    });
+    let (as_nobody, as_root) = (as_nobody.join().unwrap().1, walk().1);
+    assert!(as_nobody > as_root, "this process at least is root's: {as_nobody} and {as_root}");
 }
 
 /// A process of a made-up tree.

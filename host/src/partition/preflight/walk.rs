@@ -95,14 +95,13 @@ impl<'r> Walk<'r> {
         let mut found = BTreeMap::new();
         for pid in names.iter().filter_map(|(name, _)| name.parse::<u32>().ok()) {
             let directory = format!("proc/{pid}/fd");
-            match self.root.list(&directory) {
-                Ok(files) => {
-                    let files = files.iter().map(|(name, _)| format!("{directory}/{name}"));
-                    let opened: BTreeSet<Opened> = files.filter_map(|file| self.opened(&file)).collect();
-                    if !opened.is_empty() {
-                        found.insert(pid, opened);
-                    }
-                }
+            let files = self.root.list(&directory);
+            let files = files.map(|files| files.into_iter().map(|(name, _)| format!("{directory}/{name}")));
+            let opened: io::Result<BTreeSet<Opened>> =
+                files.and_then(|files| files.filter_map(|file| self.opened(&file).transpose()).collect());
+            match opened {
+                Ok(opened) if opened.is_empty() => {}
+                Ok(opened) => drop(found.insert(pid, opened)),
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => unseen += 1,
                 // It has ended meanwhile.
                 Err(_) => {}
@@ -111,9 +110,16 @@ impl<'r> Walk<'r> {
         (found, unseen)
     }
 
-    fn opened(&self, file: &str) -> Option<Opened> {
-        let target = self.root.read_link(file).ok().flatten()?;
-        let target = target.strip_suffix(" (deleted)").unwrap_or(&target);
+    /// What the file is; a failure only where it may not be seen. It may be closed meanwhile.
+    fn opened(&self, file: &str) -> io::Result<Option<Opened>> {
+        match self.root.read_link(file) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(error),
+            target => Ok(target.ok().flatten().and_then(|target| self.named(file, &target))),
+        }
+    }
+
+    fn named(&self, file: &str, target: &str) -> Option<Opened> {
+        let target = target.strip_suffix(" (deleted)").unwrap_or(target);
         if let Some(name) = target.split("/dev/dri/").nth(1) {
             return self.graphics(name);
         }
