@@ -127,8 +127,9 @@ impl Session {
         let mut open = self.open_files();
         let open = open.as_mut().ok_or(UNINITIALIZED)?;
         if let Entry::Vacant(place) = open.gpus.entry(minor) {
-            place.insert(open_device(&self.host.join(format!("dev/nvidia{minor}")))?);
+            let file = open_device(&self.host.join(format!("dev/nvidia{minor}")))?;
             open.driver.open_gpu(index).map_err(|_| DRIVER_NOT_LOADED)?;
+            place.insert(file);
         }
         Ok(())
     }

@@ -115,7 +115,9 @@ fn line(gpu: &GpuState) -> String {
     }
     let [busy, ..] = gpu.now.utilization;
     let memory = format!("{}/{}", gpu.now.memory_used_bytes >> 20, gpu.board.memory_bytes >> 20);
-    let pids: Vec<_> = gpu.processes.iter().map(|process| process.pid.to_string()).collect();
+    let mut pids: Vec<_> = gpu.processes.iter().map(|process| process.pid.to_string()).collect();
+    // Those that only have it open.
+    pids.extend(gpu.observers.iter().map(|observer| format!("({})", observer.pid)));
     let (watts, celsius) = (gpu.now.power_average_mw / 1000, gpu.now.temperature_c);
     format!("{:<28} {busy:>4}% {memory:>15} {watts:>5} W {celsius:>3} C  {}", gpu.board.name, pids.join(" "))
 }

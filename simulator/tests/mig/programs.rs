@@ -139,3 +139,41 @@ fn a_person_divides_gpus_by_hand() {
     assert!(done(&["mig", "-i", "1", "-lgi"]).contains("instance  7  0:1"));
     assert_eq!(places(&test, H100), [(7, (0, 1))]);
 }
+
+#[test]
+fn a_change_is_stopped_by_command() {
+    let test = idle();
+    let dir = test.node.dir().to_str().unwrap().to_owned();
+    let sim = |arguments: &[&str]| {
+        let mut command = Process::new(env!("CARGO_BIN_EXE_gpulet-sim"));
+        command.args(arguments).args(["--dir", &dir]).output().unwrap()
+    };
+    let done = |arguments: &[&str]| {
+        let output = sim(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", said(&output));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    let driver = Driver::open(&test);
+    let id = done(&["fault", "call", "--changing", "--nth", "2", "--return", "IN_USE"]);
+    let early = sim(&["fault", "wait", &id, "--timeout", "20ms"]);
+    assert!(!early.status.success() && said(&early).contains("of the 0"), "{}", said(&early));
+    assert_eq!([driver.set_mode(H100, 1).0, driver.set_mode(H100, 0).0], [OK, IN_USE]);
+    done(&["fault", "wait", &id]);
+    assert!(done(&["state"]).contains("2 counted, 1 struck"));
+    done(&["fault", "clear", &id]);
+    let every = done(&["fault", "call", "--symbol", "nvmlDeviceGetName", "--delay", "10ms"]);
+    assert!(said(&sim(&["fault", "wait", &every])).contains("strikes every call"));
+
+    done(&["observe", "1", "--pid", "900", "--name", "nv-hostengine -n"]);
+    assert!(done(&["state"]).contains("(900)"));
+    assert!(said(&sim(&["reset", "1"])).contains("900"));
+    done(&["release", "--pid", "900"]);
+    done(&["set", "persistence", "1", "off"]);
+    driver.create_at(H100, 9, (4, 4)).unwrap();
+    assert!(done(&["state"]).contains("GPU instance  2  3g.40gb at 4:4"));
+    drop(driver);
+    done(&["reset", "1"]);
+    done(&["reboot"]);
+    let state = test.node.state();
+    assert_eq!((state.boots, state.gpus[H100 as usize].resets), (2, 1));
+}
