@@ -1,6 +1,6 @@
 //! Wishes that change while one of them is being fulfilled.
 
-use crate::world::{PAUSED, PLUGIN_KEY, WANTED, World};
+use crate::world::{PAUSED, PLUGIN_KEY, STATE, WANTED, World};
 
 /// The device plugin, which takes its time to end: the change stands still until it does.
 const PLUGIN: &str = "device-plugin";
@@ -82,7 +82,9 @@ fn a_label_that_is_taken_away_while_it_waits_gives_everybody_back() {
         (world.labelled(PLUGIN_KEY).as_deref() == Some("true")).then_some(())
     });
     world.kubelet.let_go(PLUGIN);
-    world.wait_for("hands off", || (world.condition()["reason"] == "NotDeclared").then_some(()));
+    world.wait_for("nothing is told any more", || {
+        (world.labelled(STATE).is_none() && world.status().is_null()).then_some(())
+    });
     world.assert_at_rest();
     assert!(!world.site.gpu(0).mode, "nothing was changed");
 }
