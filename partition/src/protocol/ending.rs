@@ -58,6 +58,18 @@ impl Protocol {
         self.tell(status);
     }
 
+    /// A look has found all as wanted. Where that is told already, what was done for it still stands.
+    pub(super) fn find_reached(&mut self, gpus: Vec<GpuStatus>) {
+        let Some(declared) = self.declared() else { return self.hands_off() };
+        let told = match &self.standing {
+            Standing::Of(told) if told.state == State::Success => {
+                (told.config == declared.name && told.hash == self.hash()).then(|| told.gpus.clone())
+            }
+            _ => None,
+        };
+        self.succeed(told.unwrap_or(gpus));
+    }
+
     /// All is as wanted.
     pub(super) fn succeed(&mut self, gpus: Vec<GpuStatus>) {
         let Some(declared) = self.declared() else { return self.hands_off() };

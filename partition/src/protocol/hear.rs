@@ -232,7 +232,7 @@ impl Protocol {
         if !assessment.is_work() {
             return match assessment.unreadable().map(of_gpu) {
                 Some(failure) => self.fail(failure, None, Retry::Soon),
-                None => self.succeed(super::status::looked(assessment)),
+                None => self.find_reached(super::status::looked(assessment)),
             };
         }
         let drifted = self.entry.reached.as_ref().is_some_and(|reached| {

@@ -73,6 +73,27 @@ fn an_edited_file_is_a_new_wish_and_back_to_a_is_a() {
 }
 
 #[test]
+fn what_is_told_already_is_not_written_again() {
+    let mut world = World::new();
+    world.wish(Some("a"));
+    world.rest();
+    let writes = |world: &World| {
+        world.count(|command| matches!(command, Command::ChangeNode(_) | Command::Journal(_)))
+    };
+    let before = writes(&world);
+    for restart in [false, true] {
+        world.say(Event::File);
+        world.say(Event::Stirred(Stir::Gpus));
+        world.run(std::time::Duration::from_secs(1000));
+        assert_eq!(writes(&world), before);
+        if !restart {
+            world.restart();
+        }
+    }
+    assert_eq!(world.status().unwrap().gpus[0].result, "changed");
+}
+
+#[test]
 fn what_is_declared_meanwhile_comes_when_the_gpu_is_done() {
     let mut world = World::new();
     world.wish(Some("a"));
