@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::numa::CpuSet;
+use crate::pod::{Pod, PodPhase};
 
 /// What there is to give away, and what has been given away.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,6 +15,20 @@ pub struct NodeAllocation {
     pub allocatable: Allocatable,
     /// What each Pod has (`List`), by namespace and name.
     pub pods: Vec<PodAllocation>,
+}
+
+impl NodeAllocation {
+    /// A Pod that runs, by the API's word, of which this knows nothing.
+    ///
+    /// The kubelet lists every Pod that it runs. After it was started anew it answers before the API server has told it of
+    /// any, and lists none for a while, though they run on and keep what they have.
+    pub fn forgets<'a>(&self, pods: &'a [Pod]) -> Option<&'a Pod> {
+        let runs = |pod: &&Pod| pod.phase == PodPhase::Running && !pod.deleting;
+        let is_listed = |pod: &Pod| {
+            self.pods.iter().any(|listed| listed.name == pod.name && listed.namespace == pod.namespace)
+        };
+        pods.iter().filter(runs).find(|pod| !is_listed(pod))
+    }
 }
 
 /// What the kubelet may give to Pods, what they have already included.

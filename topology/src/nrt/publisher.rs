@@ -64,8 +64,10 @@ pub struct Publisher {
     changes: Changes,
     backoff: Backoff,
     contests: Contests,
-    /// Until then nothing vanishes.
+    /// Until then nothing vanishes, and nothing is free that a forgotten Pod has.
     hold_until: Instant,
+    /// What is desired was made without Pods that run.
+    forgets: bool,
     /// The next look at an object of another publisher.
     look_at: Instant,
     /// The next refresh.
@@ -156,6 +158,7 @@ impl Publisher {
             backoff: Backoff::default(),
             contests: Contests::default(),
             hold_until: now + timing.hold_down,
+            forgets: false,
             look_at: now,
             refresh_at: now + timing.refresh,
             last_read: None,
@@ -203,6 +206,7 @@ impl Publisher {
                 }
             }
             Event::KubeletUnsettled => self.hold_until = self.now + self.timing.hold_down,
+            Event::KubeletForgets(forgets) => self.forgets = forgets,
             Event::Looked(found) if matches!(self.under_way, Some(UnderWay::Read)) => self.looked(found),
             Event::Looked(found) | Event::Noticed(found) => self.notice(found),
             Event::Written(version) => self.written(version),
@@ -404,7 +408,8 @@ impl Publisher {
             There::Object { whose: Whose::Edited, .. } => (Next::Write(Why::Restored), changed.max(patient)),
             There::Object { .. } if undone => (Next::Write(Why::Restored), changed.max(patient)),
             There::Object { body, .. } => {
-                let settled = vanishes(body, desired).then_some(self.hold_until);
+                let unsettled = self.forgets || vanishes(body, desired);
+                let settled = unsettled.then_some(self.hold_until);
                 (Next::Write(Why::Changed), changed.max(settled))
             }
         };

@@ -64,6 +64,13 @@ impl Inputs {
         }
     }
 
+    /// Whether the kubelet does not list Pods that run: what is made of its answer is made without them.
+    pub(super) fn forgets(&self) -> bool {
+        let (allocation, pods) = (self.allocation.borrow(), self.pods.borrow());
+        let told = allocation.as_ref().zip(pods.as_ref());
+        told.is_some_and(|(allocation, pods)| allocation.value.forgets(pods).is_some())
+    }
+
     /// The object; absent until the topology is known.
     pub(super) fn build(&self) -> Option<Built> {
         let topology = self.topology.borrow().clone()?;

@@ -202,6 +202,7 @@ impl Desk {
             Some(_) => return,
             None => self.step(Event::Owner(owner)),
         }
+        self.step(Event::KubeletForgets(self.inputs.forgets()));
         let Some(built) = self.inputs.build() else { return };
         self.shared.own.kubernetes.notes(built.notes.iter().map(|note| note.reason));
         self.notes.tell(&built.notes);

@@ -19,6 +19,8 @@ pub enum Event {
     /// The kubelet was started anew, its socket was replaced, or it does not answer: what it said before may be missing
     /// from what it says next, until its plugins have registered again.
     KubeletUnsettled,
+    /// Whether what should be published was made without Pods that run: the kubelet does not list them (yet).
+    KubeletForgets(bool),
     /// The answer to [`Command::Read`]; absent: there is no such object.
     Looked(Option<Observed>),
     /// What a watch of the object tells by itself; it may be old. Absent: the object was deleted.

@@ -12,6 +12,7 @@ use super::{Event, Failure, Timing, Why, Write};
 enum Happening {
     Desire(u64, u64),
     Unsettle,
+    Forget(bool),
     Pass(u64),
     Fail(Option<Failure>),
     ApiBack,
@@ -42,6 +43,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         8 => (0u64..3000).prop_map(Happening::Pass),
         1 => (0u64..3_000_000).prop_map(Happening::Pass),
         1 => Just(Happening::Unsettle),
+        1 => any::<bool>().prop_map(Happening::Forget),
         2 => failure.prop_map(|failure| Happening::Fail(Some(failure))),
         3 => Just(Happening::Fail(None)),
         1 => Just(Happening::ApiBack),
@@ -60,6 +62,7 @@ fn happen(harness: &mut Harness, happening: Happening) {
     match happening {
         Happening::Desire(gpus, free) => harness.event(Event::Desired(body(gpus, free))),
         Happening::Unsettle => harness.event(Event::KubeletUnsettled),
+        Happening::Forget(forgets) => harness.event(Event::KubeletForgets(forgets)),
         Happening::Pass(millis) => harness.pass(Duration::from_millis(millis)),
         Happening::Fail(failure) => harness.fault = failure,
         Happening::ApiBack => harness.event(Event::ApiBack),

@@ -172,6 +172,24 @@ fn after_a_restart_of_the_kubelet_nothing_vanishes_for_a_while() {
 }
 
 #[test]
+fn after_a_restart_of_the_kubelet_nothing_is_free_that_a_pod_has() {
+    let mut harness = Harness::published(&body(8, 3));
+    harness.event(Event::KubeletUnsettled);
+    harness.event(Event::KubeletForgets(true));
+    harness.event(Event::Desired(body(8, 8)));
+    harness.pass(seconds(59));
+    assert!(harness.writes.is_empty(), "the API server has not told it of its Pods yet");
+    harness.event(Event::KubeletForgets(false));
+    harness.event(Event::Desired(body(8, 4)));
+    harness.pass(seconds(1));
+    assert_eq!(harness.said(), Some(&*body(8, 4)), "it knows them, and one has ended");
+    harness.event(Event::KubeletForgets(true));
+    harness.event(Event::Desired(body(8, 8)));
+    harness.pass(seconds(1));
+    assert_eq!(harness.said(), Some(&*body(8, 8)), "long after a restart it is the API that is late");
+}
+
+#[test]
 fn a_start_is_taken_for_a_restart_of_the_kubelet() {
     let object = Harness::published(&body(8, 3)).object;
     let mut harness = Harness::new();
