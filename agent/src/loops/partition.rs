@@ -177,7 +177,8 @@ impl Desk {
         let mut pods = self.shared.kubernetes.pods.subscribe();
         let mut gpus = self.shared.gpus.subscribe();
         let mut snapshot = self.shared.snapshot.subscribe();
-        (node.mark_changed(), pods.mark_changed());
+        node.mark_changed();
+        pods.mark_changed();
         self.configured();
         let mut look_at_file = tokio::time::interval(LOOK_AT_FILE);
         loop {
