@@ -58,7 +58,7 @@ pub(crate) fn a_label_divides_one_gpu(plane: &ControlPlane, node: &RealNode) {
     let answers = node.pod_resources();
     let small = devices(&answers, "small");
     assert!(small.len() == 1 && small[0].starts_with("MIG-"), "{small:?}");
-    let seen = "ls /proc/$(pgrep -f 'sleep 2000000')/root/dev/nvidia-caps | wc -l";
+    let seen = "ls /proc/$(pgrep -f '^/bin/sleep 2000000$')/root/dev/nvidia-caps | wc -l";
     assert_eq!(node.run(seen).trim(), "2", "the files of its instance, and no others");
     it.label(&json!({ "gpulet.dev/when-busy": "refuse", "nvidia.com/mig.config": "all-disabled" }));
     it.wait_for_state("failed");
