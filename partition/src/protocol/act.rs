@@ -7,7 +7,7 @@ use crate::reboot::Decision;
 use super::clients;
 use super::event::{Command, Standing};
 use super::node;
-use super::status::{State, Status, StatusChange};
+use super::status::{Status, StatusChange};
 use super::{For, Goal, InTheWay, NodeChange, NodeView, Phase, Protocol, UnderWay};
 use super::{STATE, STATUS};
 
@@ -337,12 +337,5 @@ impl UnderWay {
             Self::Care => Command::Care,
             Self::Reboot => Command::Reboot,
         }
-    }
-}
-
-impl State {
-    /// Whether it is under way.
-    pub(super) fn is_going(self) -> bool {
-        matches!(self, Self::Pending | Self::Rebooting)
     }
 }

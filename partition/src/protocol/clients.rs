@@ -6,7 +6,6 @@ use gpulet_inventory::pod::{Keeper, Pod, Role};
 
 use crate::observed::{Holder, PodName};
 
-use super::declared::CORDONED;
 use super::node::{CLIENTS, NodeView};
 
 /// The annotation by which HAMi tells of the GPUs that it gives away.
@@ -131,5 +130,5 @@ impl InTheWay {
 
 /// Why the node is cordoned, for people.
 pub(super) fn why_cordoned(name: &str) -> String {
-    format!("{CORDONED}: while its GPUs are divided as {name}")
+    format!("while its GPUs are divided as {name}")
 }

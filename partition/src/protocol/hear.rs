@@ -15,7 +15,7 @@ use super::event::{
     ApiFailure, ApiFailureKind, Event, Eviction, Happening, NotLooked, Policy, Standing, Stir,
 };
 use super::journal::NodeEntry;
-use super::status::{State, Status, StatusChange};
+use super::status::{State, Status};
 use super::{
     Declared, For, Goal, InTheWay, NodeChange, NodeView, Phase, Protocol, Retry, STATUS, UnderWay, WhenBusy,
     clients, node,
@@ -485,11 +485,4 @@ pub(super) fn happening(before: &Standing, after: &Standing) -> Option<Happening
     }
     let warning = status.state == State::Failed;
     Some(Happening { warning, reason: status.reason.clone(), message: status.message.clone() })
-}
-
-impl StatusChange {
-    /// Whether it tells of a change under way.
-    pub fn is_going(&self) -> bool {
-        matches!(self, Self::Write(status) if status.state.is_going())
-    }
 }

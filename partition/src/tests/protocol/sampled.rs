@@ -112,7 +112,8 @@ proptest! {
         // Calm.
         (world.api_up, world.budget, world.disk_full, world.forbidden) = (true, false, false, false);
         (world.care_fails, world.fuse) = (false, None);
-        (world.ends.clear(), world.stubborn.clear()).1;
+        world.ends.clear();
+        world.stubborn.clear();
         world.run(Duration::from_secs(2 * 3600));
         prop_assert!(world.is_restored(), "{:?} {:?}", world.node, world.journal());
         prop_assert_eq!(world.node.unschedulable, cordoned);

@@ -40,6 +40,9 @@ pub(super) fn named(pod: &Pod) -> PodName {
     PodName { namespace: pod.namespace.clone(), name: pod.name.clone() }
 }
 
+/// What happens to the Node while the GPUs are changed.
+type Meanwhile = Box<dyn FnOnce(&mut NodeView)>;
+
 /// The world around the machine.
 pub(super) struct World {
     pub(super) machine: Protocol,
@@ -71,7 +74,7 @@ pub(super) struct World {
     pub(super) policy: Policy,
     pub(super) log: Vec<Command>,
     /// Comes while the GPUs are changed.
-    pub(super) meanwhile: Option<Box<dyn FnOnce(&mut NodeView)>>,
+    pub(super) meanwhile: Option<Meanwhile>,
     /// It is killed before this many further commands are done.
     pub(super) fuse: Option<usize>,
     pub(super) kubernetes: bool,
@@ -88,6 +91,7 @@ pub(super) fn policy() -> Policy {
 
 impl World {
     pub(super) fn new() -> Self {
+        #[expect(clippy::disallowed_methods, reason = "some instant to count from")]
         let now = Instant::now();
         let label = |key: &str, value: &str| (key.to_owned(), value.to_owned());
         let labels = [
