@@ -3,8 +3,10 @@
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
+use gpulet_host::partition::aftercare::Finding;
 use gpulet_host::partition::lock::Lock;
 use gpulet_partition::apply::{Failure, Outcome as Ended, Policy};
+use gpulet_partition::layout::Need;
 use gpulet_partition::protocol::WhenBusy;
 use gpulet_partition::reboot::Decision;
 use gpulet_partition::refusal::Refusal;
@@ -63,8 +65,7 @@ impl Site {
             }
             return Ok(if cared { 0 } else { exit::FAILED });
         }
-        let waits = |gpu: &GpuOutcome| matches!(gpu.end, End::Ended(Ended::RebootRequired { .. }));
-        if outcome.gpus.iter().any(waits) {
+        if outcome.gpus.iter().any(|gpu| takes_reboot(&gpu.end)) {
             self.reboot(decision).await;
         }
         Ok(code(&outcome))
@@ -87,8 +88,7 @@ impl Site {
         let mut told = false;
         loop {
             let looked = self.partitioner.look().await.map_err(PartitionError::Failed)?;
-            let planned =
-                Planned::of(looked, layouts, name).map_err(|(_, error)| PartitionError::from(error))?;
+            let planned = Planned::of(looked, layouts, name).map_err(PartitionError::from)?;
             let blocked: Vec<&Refusal> =
                 planned.plan.refusals().filter(|refusal| refusal.is_blocked()).collect();
             let is_over = begun.elapsed() >= self.settings.partition.wait;
@@ -120,15 +120,18 @@ impl Site {
         self.partitioner.carry_out(&planned.looked, &planned.plan, policy, go_on).await
     }
 
-    /// Whether containers find what there is now. Where nothing was changed nothing is looked at.
+    /// Whether containers find what there is now. That is looked at also where nothing had to be changed: whoever changed it
+    /// may have been killed before he came to this.
     async fn care(&self, outcome: &NodeOutcome, recovered: &[Recovered]) -> bool {
-        let changed = outcome.gpus.iter().any(|gpu| matches!(gpu.end, End::Ended(_)));
-        if !changed && recovered.is_empty() {
+        let changed =
+            outcome.gpus.iter().any(|gpu| matches!(gpu.end, End::Ended(_))) || !recovered.is_empty();
+        if !changed && !outcome.gpus.iter().any(|gpu| gpu.end == End::AsWanted) {
             return true;
         }
         match self.partitioner.care().await {
             Ok(cared) => {
-                cared.findings.iter().for_each(|finding| eprintln!("gpulet: {finding}"));
+                let is_news = |finding: &&Finding| changed || !matches!(finding, Finding::Right(_));
+                cared.findings.iter().filter(is_news).for_each(|finding| eprintln!("gpulet: {finding}"));
                 cared.wrong().is_none()
             }
             Err(failure) => {
@@ -160,6 +163,14 @@ impl Site {
             Err(failure) => eprintln!("gpulet: {failure}"),
         }
     }
+}
+
+/// Whether it waits for a reboot, or was taken back because a reset was not to be had and a reboot will not be asked for.
+fn takes_reboot(end: &End) -> bool {
+    matches!(
+        end,
+        End::Ended(Ended::RebootRequired { .. } | Ended::RolledBack { cause: Some((Need::Reset, _)) })
+    )
 }
 
 /// Whether nothing is left to go on with.

@@ -114,14 +114,10 @@ struct Planned {
 }
 
 impl Planned {
-    fn of(looked: Looked, layouts: &Layouts, name: Option<&str>) -> Result<Self, (Looked, WantedError)> {
-        match layouts.resolve(name, &looked, &Overrides::default()) {
-            Ok(desired) => {
-                let plan = planning::plan(&desired.wanted(), &looked.divisions());
-                Ok(Self { looked, desired, plan })
-            }
-            Err(error) => Err((looked, error)),
-        }
+    fn of(looked: Looked, layouts: &Layouts, name: Option<&str>) -> Result<Self, WantedError> {
+        let desired = layouts.resolve(name, &looked, &Overrides::default())?;
+        let plan = planning::plan(&desired.wanted(), &looked.divisions());
+        Ok(Self { looked, desired, plan })
     }
 }
 

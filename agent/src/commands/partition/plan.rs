@@ -21,12 +21,12 @@ pub(crate) fn plan(global: &Global, asked: Asked<'_>, form: Form) -> Result<u8, 
     // Threads may hang in the driver: not waited for.
     runtime.shutdown_background();
     let looked = looked.map_err(PartitionError::Failed)?;
-    let mut report = match Planned::of(looked, &layouts, name.as_deref()) {
+    let mut report = match Planned::of(looked.clone(), &layouts, name.as_deref()) {
         Ok(Planned { looked, desired, plan }) => Report::of(&layouts.from, &desired, &looked, &plan),
-        Err((looked, WantedError::Unresolved { from, name, problems })) if form == Form::Json => {
+        Err(WantedError::Unresolved { from, name, problems }) if form == Form::Json => {
             Report::unresolved(&from, &name, &problems, &looked)
         }
-        Err((_, error)) => return Err(PartitionError::from(error).into()),
+        Err(error) => return Err(PartitionError::from(error).into()),
     };
     report.warnings.extend(unfinished);
     match form {
