@@ -181,12 +181,8 @@ impl World {
     /// The condition `GpuPartitioned`; null without one.
     pub(crate) fn condition(&self) -> Value {
         let node = self.node();
-        let conditions = node["status"]["conditions"].as_array().unwrap().iter();
-        conditions
-            .filter(|condition| condition["type"] == "GpuPartitioned")
-            .next_back()
-            .cloned()
-            .unwrap_or_default()
+        let mut conditions = node["status"]["conditions"].as_array().unwrap().iter();
+        conditions.find(|condition| condition["type"] == "GpuPartitioned").cloned().unwrap_or_default()
     }
 
     /// Waits until label, annotation and condition say that `layout` has come to `state`; gives the annotation.
