@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::description::{self, Gpu};
@@ -180,21 +180,40 @@ impl Site {
         self.node.sim(&["hold", &gpu, "--pid", &pid, "--instance", &device, "--memory", "1GiB"]);
     }
 
-    /// Journals of unfinished changes.
+    /// Journals of what is unfinished: changes of GPUs; and the node's, where something is still to be put back or looked after.
     pub fn journals(&self) -> Vec<PathBuf> {
-        let Ok(entries) = fs::read_dir(self.node.directory().join("gpulet/partition")) else {
-            return Vec::new();
-        };
+        let Ok(entries) = fs::read_dir(self.folder()) else { return Vec::new() };
         let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+        paths.retain(|path| !path.ends_with("node.json") || owes(path));
         paths.sort();
         paths
     }
 
-    /// What GPUs are described as in a journal of theirs.
+    /// The journal of GPU `index`.
     pub fn journal(&self, index: usize) -> Option<Value> {
-        let path = self.node.directory().join("gpulet/partition").join(format!("{}.json", self.uuid(index)));
-        fs::read(path).ok().map(|bytes| serde_json::from_slice(&bytes).unwrap())
+        fs::read(self.journal_path(index)).ok().map(|bytes| serde_json::from_slice(&bytes).unwrap())
     }
+
+    /// Where the journal of GPU `index` is.
+    pub fn journal_path(&self, index: usize) -> PathBuf {
+        self.folder().join(format!("{}.json", self.uuid(index)))
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.node.directory().join("gpulet/partition")
+    }
+}
+
+/// Whether a node's journal tells of anything that is still to be done.
+fn owes(path: &Path) -> bool {
+    let journal: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    let done = [
+        ("paused", json!({})),
+        ("cordoned", json!(false)),
+        ("services", json!([])),
+        ("aftercare", json!(false)),
+    ];
+    done.into_iter().any(|(what, done)| journal[what] != done)
 }
 
 /// A command that was started. It is killed when dropped.

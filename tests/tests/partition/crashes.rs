@@ -4,7 +4,7 @@
 //! The steps are counted first, by the simulator; so they are all of them, however many there are. A change that goes back,
 //! because something on the way fails for good, counts like one that goes forward.
 
-use gpulet_tests::{Gpu, Moment, Site, wait_until};
+use gpulet_tests::{Agent, Finished, Gpu, Moment, Site, wait_until};
 
 const H100: &str = "h100-sxm-80gb";
 const A100: &str = "a100-sxm4-40gb";
@@ -94,9 +94,9 @@ impl Change {
         let failing = self.goes_back.then_some(forward);
         let steps = failing.map_or(forward, |_| self.steps(&site, failing));
         for moment in (1..=steps).flat_map(|step| [Moment::Before(step), Moment::After(step)]) {
-            if !self.kill_at(&site, moment, failing) {
+            if let Err(ran) = self.kill_at(&site, moment, failing) {
                 // Not every call succeeds, so there are fewer moments after one.
-                assert!(self.goes_back && matches!(moment, Moment::After(_)), "{moment:?} never came");
+                assert!(self.goes_back && matches!(moment, Moment::After(_)), "{moment:?} never came: {ran}");
                 self.take_back(&site);
                 continue;
             }
@@ -110,24 +110,29 @@ impl Change {
         }
     }
 
-    /// Whether it came to that moment; if not, it has come to its end.
-    fn kill_at(&self, site: &Site, moment: Moment, failing: Option<usize>) -> bool {
+    /// Kills it at that moment.
+    ///
+    /// # Errors
+    /// It has come to its end, and not to that moment.
+    fn kill_at(&self, site: &Site, moment: Moment, failing: Option<usize>) -> Result<(), Finished> {
         site.stop_at(0, moment);
         fail(site, failing);
         let mut change = site.start_apply("wanted");
-        let is_stopped = wait_until(&format!("the change comes to {moment:?}"), || match site.is_stopped() {
-            true => Some(true),
-            false => change.has_ended().then_some(false),
+        let is_stopped = wait_until(&format!("the change comes to {moment:?}"), || {
+            let ended = change.has_ended();
+            site.is_stopped().then_some(true).or(ended.then_some(false))
         });
-        if is_stopped {
-            assert!(
-                site.journal(0).is_some(),
-                "{moment:?}: what was there is written down before anything is done"
-            );
+        if !is_stopped {
+            site.clear_faults();
+            return Err(change.ended());
         }
+        assert!(
+            site.journal(0).is_some(),
+            "{moment:?}: what was there is written down before anything is done"
+        );
         change.kill();
         site.clear_faults();
-        is_stopped
+        Ok(())
     }
 }
 
@@ -155,10 +160,16 @@ fn observed_only(change: &Change, site: &Site) {
     site.configure("");
     let mut daemon = site.daemon();
     wait_until("the daemon has recovered", || {
-        (site.journals().is_empty() && change.is_in_one_of_the_two(site)).then_some(())
+        let said = daemon.log().iter().any(|line| line.contains("a change that had been cut off"));
+        (said && is_cared_for(site, &daemon) && change.is_in_one_of_the_two(site)).then_some(())
     });
     daemon.signal(nix::sys::signal::Signal::SIGTERM);
     daemon.ended();
+}
+
+/// Device files were looked at after the change, and nothing is left to do.
+fn is_cared_for(site: &Site, daemon: &Agent) -> bool {
+    daemon.log().iter().any(|line| line.contains("nvidia-caps has")) && site.journals().is_empty()
 }
 
 /// The configuration file asks for it: the daemon gets there.
@@ -170,7 +181,7 @@ fn declared(change: &Change, site: &Site) {
     ));
     let mut daemon = site.daemon();
     wait_until("the daemon has got there", || {
-        (site.gpu(0).layout() == change.wanted_layout && site.journals().is_empty()).then_some(())
+        (site.gpu(0).layout() == change.wanted_layout && is_cared_for(site, &daemon)).then_some(())
     });
     daemon.signal(nix::sys::signal::Signal::SIGTERM);
     daemon.ended();
@@ -258,10 +269,9 @@ fn turning_mig_mode_on_where_that_takes_a_reset() {
 fn a_journal_that_cannot_be_read_is_left_and_told() {
     let site = Site::of(&[shared(), shared()]);
     site.layouts(&[("wanted", &[STAIRS])]);
-    let folder = site.node().directory().join("gpulet/partition");
-    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::create_dir_all(site.journal_path(0).parent().unwrap()).unwrap();
     for text in ["", "{", "{\"version\":\"2\",\"gpu\":\"x\"}", "\u{0}\u{0}\u{0}"] {
-        let path = folder.join(format!("{}.json", site.uuid(0)));
+        let path = site.journal_path(0);
         std::fs::write(&path, text).unwrap();
         let before = site.gpu(0);
         let ran = site.apply("wanted");
