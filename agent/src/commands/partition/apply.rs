@@ -88,8 +88,7 @@ impl Site {
         let mut told = false;
         loop {
             let looked = self.partitioner.look().await.map_err(PartitionError::Failed)?;
-            let planned =
-                Planned::of(looked, layouts, name).map_err(|(_, error)| PartitionError::from(error))?;
+            let planned = Planned::of(looked, layouts, name).map_err(PartitionError::from)?;
             let blocked: Vec<&Refusal> =
                 planned.plan.refusals().filter(|refusal| refusal.is_blocked()).collect();
             let is_over = begun.elapsed() >= self.settings.partition.wait;
