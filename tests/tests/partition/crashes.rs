@@ -194,6 +194,7 @@ fn a_change_of_instances_is_finished() {
 }
 
 #[test]
+#[ignore = "takes minutes: it is killed and started anew at each step"]
 fn a_change_of_instances_is_taken_back() {
     INSTANCES.killed_at_each_step(taken_back);
 }
@@ -204,23 +205,27 @@ fn a_daemon_that_is_asked_for_nothing_leaves_no_change_half_done() {
 }
 
 #[test]
+#[ignore = "takes minutes: it is killed and started anew at each step"]
 fn a_daemon_gets_to_what_is_declared() {
     INSTANCES.killed_at_each_step(declared);
 }
 
 #[test]
+#[ignore = "takes minutes: it is killed and started anew at each step"]
 fn a_way_back_is_gone_to_its_end() {
     let change = Change { goes_back: true, ..INSTANCES };
     change.killed_at_each_step(applied_again);
 }
 
 #[test]
+#[ignore = "takes minutes: it is killed and started anew at each step"]
 fn a_way_back_is_gone_to_its_end_by_a_daemon_that_is_asked_for_nothing() {
     let change = Change { goes_back: true, ..INSTANCES };
     change.killed_at_each_step(observed_only);
 }
 
 #[test]
+#[ignore = "takes minutes: it is killed and started anew at each step"]
 fn turning_mig_mode_on() {
     let change = Change {
         gpu: whole_h100,
@@ -235,6 +240,7 @@ fn turning_mig_mode_on() {
 }
 
 #[test]
+#[ignore = "takes minutes: it is killed and started anew at each step"]
 fn turning_mig_mode_off() {
     let change = Change {
         gpu: halves,
