@@ -120,7 +120,7 @@ fn told_unfinished(found: Found) -> String {
 }
 
 fn stopped(gpu: &GpuUuid) -> Failure {
-    let message = format!("{gpu} was not changed: something else is wanted by now, or gpulet ends");
+    let message = format!("{gpu} was not changed: the change of the node was given up before its turn came");
     Failure { reason: "Stopped".to_owned(), message }
 }
 
