@@ -210,18 +210,17 @@ impl Api {
         self.connection.call::<IgnoredAny>(&request).await.map(drop)
     }
 
-    /// Evicts a Pod of this node through the eviction API, if it still has this UID.
+    /// Evicts a Pod of this node through the eviction API, if it still has this UID: a Pod of that name may run elsewhere by now.
     ///
     /// # Errors
     /// `Throttled` where a PodDisruptionBudget forbids it for now ([`ApiError::budget`]), `NotFound` where it is gone,
     /// `Conflict` where another has its name by now; others as they come.
-    pub async fn evict(&self, namespace: &str, pod: &str, uid: Option<&str>) -> Result<(), ApiError> {
-        let options = uid.map(|uid| json!({"preconditions": {"uid": uid}}));
+    pub async fn evict(&self, namespace: &str, pod: &str, uid: &str) -> Result<(), ApiError> {
         let eviction = json!({
             "apiVersion": "policy/v1",
             "kind": "Eviction",
             "metadata": {"name": pod, "namespace": namespace},
-            "deleteOptions": options.unwrap_or_else(|| json!({})),
+            "deleteOptions": {"preconditions": {"uid": uid}},
         });
         let request = Request::evict(namespace, pod).sending(eviction);
         self.connection.call::<IgnoredAny>(&request).await.map(drop)

@@ -246,12 +246,12 @@ async fn an_eviction_names_the_pod_and_its_uid_and_a_budget_is_known_as_one() {
     })
     .await;
     let api = server.api(limits()).await;
-    let error = within(api.evict("jobs", "train-0", Some("u"))).await.unwrap_err();
+    let error = within(api.evict("jobs", "train-0", "u")).await.unwrap_err();
     assert_eq!(error.retry_after(), Some(Duration::from_secs(10)));
     assert!(error.budget().unwrap().contains("budget train needs 1"), "{error}");
-    let error = within(api.evict("jobs", "train-0", None)).await.unwrap_err();
+    let error = within(api.evict("jobs", "train-0", "u")).await.unwrap_err();
     assert_eq!((error.reason(), error.budget()), ("Throttled", None));
-    within(api.evict("jobs", "train-0", None)).await.unwrap();
+    within(api.evict("jobs", "train-0", "u")).await.unwrap();
     let asked = &server.asked()[0];
     assert_eq!(
         (asked.method.as_str(), asked.path.as_str()),

@@ -82,17 +82,17 @@ fn is_ending(plane: &ControlPlane, name: &str) -> bool {
 async fn budgets_are_named(plane: &ControlPlane, api: &Api) {
     let uid = pod(plane, "held");
     budget(plane, "one", "held");
-    let error = api.evict("default", "held", Some(&uid)).await.unwrap_err();
+    let error = api.evict("default", "held", &uid).await.unwrap_err();
     assert!(error.budget().unwrap().contains("budget one is still being processed"), "{error}");
     assert_eq!(error.retry_after().unwrap().as_secs(), 10);
     counted(plane, "one");
-    let error = api.evict("default", "held", Some(&uid)).await.unwrap_err();
+    let error = api.evict("default", "held", &uid).await.unwrap_err();
     assert!(
         error.budget().unwrap().contains("budget one needs 1 healthy pods and has 1 currently"),
         "{error}"
     );
     budget(plane, "two", "held");
-    let error = api.evict("default", "held", Some(&uid)).await.unwrap_err();
+    let error = api.evict("default", "held", &uid).await.unwrap_err();
     assert!(error.budget().unwrap().contains("more than one PodDisruptionBudget"), "{error}");
     assert!(!is_ending(plane, "held"));
     for name in ["one", "two"] {
@@ -108,21 +108,21 @@ async fn evictions_are_accepted_or_it_is_said_why_not() {
     let (agent, _mounted) = as_agent(&plane).await;
     let (kubelet, _root) = as_kubelet(&plane).await;
     // A policy holds some time after it was made, not at once.
-    pod(&plane, "first");
-    let evict = async || agent.evict("default", "first", None).await.map_err(|error| error.to_string());
+    let uid = pod(&plane, "first");
+    let evict = async || agent.evict("default", "first", &uid).await.map_err(|error| error.to_string());
     eventually("evicted", evict).await;
     for api in [&agent, &kubelet] {
         budgets_are_named(&plane, api).await;
         let uid = pod(&plane, "free");
-        let other = api.evict("default", "free", Some("0000")).await.unwrap_err();
+        let other = api.evict("default", "free", "0000").await.unwrap_err();
         assert_eq!(other.reason(), "Conflict", "{other}");
         assert!(!is_ending(&plane, "free"));
         for _ in 0..2 {
-            api.evict("default", "free", Some(&uid)).await.unwrap();
+            api.evict("default", "free", &uid).await.unwrap();
         }
         assert!(is_ending(&plane, "free"));
         plane.delete_pod("default", "free");
-        let gone = api.evict("default", "free", Some(&uid)).await.unwrap_err();
+        let gone = api.evict("default", "free", &uid).await.unwrap_err();
         assert!(["NotFound", "Forbidden"].contains(&gone.reason()), "{gone}");
     }
 }

@@ -28,6 +28,9 @@ use crate::text_file::TextReader;
 /// How long systemd may take to say that it reboots the machine.
 const REBOOTS_WITHIN: Duration = Duration::from_secs(60);
 
+/// Why a Pod is not evicted that only the kubelet knows.
+const NOT_OURS: &str = "the API server has no Pod of this name on this node: it is ending, or has just begun";
+
 /// Everything that is outside.
 pub(super) struct Edge {
     pub(super) shared: Shared,
@@ -162,9 +165,11 @@ impl Edge {
             let is_it =
                 |pod: &&gpulet_inventory::pod::Pod| pod.namespace == name.namespace && pod.name == name.name;
             let uid = known.iter().find(is_it).map(|pod| pod.uid.as_str());
-            let result = match &self.api {
-                Some(api) => node::evicted(api.evict(&name.namespace, &name.name, uid).await),
-                None => Eviction::Failed(no_api().failure),
+            let result = match (&self.api, uid) {
+                (Some(api), Some(uid)) => node::evicted(api.evict(&name.namespace, &name.name, uid).await),
+                // By its name alone another one could be meant, which runs on another node by now.
+                (Some(_), None) => Eviction::Later(NOT_OURS.to_owned()),
+                (None, _) => Eviction::Failed(no_api().failure),
             };
             if result == Eviction::Accepted {
                 tracing::info!(pod = %name, "evicted");
