@@ -8,6 +8,8 @@ use crate::observed::Holder;
 use crate::plan::{NodePlan, Outcome};
 use crate::refusal::Refusal;
 
+use super::journal::NodeEntry;
+
 /// What a look at the GPUs tells.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Assessment {
@@ -19,6 +21,8 @@ pub struct Assessment {
     pub warnings: Vec<String>,
     /// What a crash had cut off was ended before the look, so that GPUs may have been changed.
     pub recovered: bool,
+    /// What is on disk of the node, where it was read: a command may have written to it since this was begun with.
+    pub on_disk: Option<NodeEntry>,
     /// Services of the host that can be stopped for a while, by the processes of theirs that are in the way.
     pub services: BTreeMap<u32, String>,
 }
@@ -26,8 +30,8 @@ pub struct Assessment {
 /// What would be done with one GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assessed {
-    /// Which.
-    pub gpu: GpuUuid,
+    /// Which; absent where it does not even tell its UUID.
+    pub gpu: Option<GpuUuid>,
     /// What.
     pub outlook: Outlook,
 }
@@ -48,7 +52,7 @@ pub enum Outlook {
         /// For people.
         message: String,
     },
-    /// It does not answer, so that nobody knows; the others can be changed all the same.
+    /// It does not answer, or what had begun on it cannot be ended; the others can be changed all the same.
     Unreadable {
         /// The stable word.
         reason: String,
@@ -68,7 +72,7 @@ impl Assessment {
     /// What this plan comes to.
     pub fn of(hash: &str, warnings: Vec<String>, plan: &NodePlan) -> Self {
         let assessed = |gpu: &crate::plan::GpuPlan| Assessed {
-            gpu: gpu.gpu.clone(),
+            gpu: Some(gpu.gpu.clone()),
             outlook: match &gpu.outcome {
                 Outcome::LeftAlone => Outlook::LeftAlone,
                 Outcome::Steps(plan) if plan.steps.is_empty() => Outlook::AsWanted,
@@ -81,17 +85,21 @@ impl Assessment {
     }
 
     /// Why it cannot be had on some GPU, whoever goes.
-    pub(super) fn impossible(&self) -> Option<(&GpuUuid, &str, &str)> {
+    pub(super) fn impossible(&self) -> Option<(Option<&GpuUuid>, &str, &str)> {
         self.gpus.iter().find_map(|one| match &one.outlook {
-            Outlook::Impossible { reason, message } => Some((&one.gpu, reason.as_str(), message.as_str())),
+            Outlook::Impossible { reason, message } => {
+                Some((one.gpu.as_ref(), reason.as_str(), message.as_str()))
+            }
             _ => None,
         })
     }
 
     /// Which GPU does not answer, and why.
-    pub(super) fn unreadable(&self) -> Option<(&GpuUuid, &str, &str)> {
+    pub(super) fn unreadable(&self) -> Option<(Option<&GpuUuid>, &str, &str)> {
         self.gpus.iter().find_map(|one| match &one.outlook {
-            Outlook::Unreadable { reason, message } => Some((&one.gpu, reason.as_str(), message.as_str())),
+            Outlook::Unreadable { reason, message } => {
+                Some((one.gpu.as_ref(), reason.as_str(), message.as_str()))
+            }
             _ => None,
         })
     }

@@ -221,9 +221,11 @@ impl Protocol {
             let message = format!("label {}: {error}", super::WHEN_BUSY);
             return self.fail(Failure { reason: "BadLabel".to_owned(), message }, None, Retry::Rarely);
         }
-        let of_gpu = |(gpu, reason, message): (&GpuUuid, &str, &str)| {
-            let named = message.contains(gpu.as_str());
-            let message = if named { message.to_owned() } else { format!("{gpu}: {message}") };
+        let of_gpu = |(gpu, reason, message): (Option<&GpuUuid>, &str, &str)| {
+            let message = match gpu {
+                Some(gpu) if !message.contains(gpu.as_str()) => format!("{gpu}: {message}"),
+                _ => message.to_owned(),
+            };
             Failure { reason: reason.to_owned(), message }
         };
         if let Some(failure) = assessment.impossible().map(of_gpu) {

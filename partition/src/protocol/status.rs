@@ -120,7 +120,7 @@ fn cut(text: &mut String, longest: usize) {
 /// What a look tells of each GPU of which something is wanted.
 pub(super) fn looked(assessment: &Assessment) -> Vec<GpuStatus> {
     let told = assessment.gpus.iter().map(|one| GpuStatus {
-        gpu: Some(one.gpu.clone()),
+        gpu: one.gpu.clone(),
         result: one.outlook.word().to_owned(),
         message: one.outlook.message(),
     });

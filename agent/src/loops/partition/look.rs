@@ -12,7 +12,7 @@ use gpulet_partition::protocol::{Assessed, Assessment, Declared, NotLooked, OVER
 
 use super::edge::{Edge, broken};
 use crate::partition::report::Report;
-use crate::partition::{Layouts, Looked, Origin, Recovered, WantedError};
+use crate::partition::{End, Layouts, Looked, Origin, Recovered, UnreadGpu, WantedError};
 use crate::report;
 
 /// What was planned, for what was looked at.
@@ -41,7 +41,8 @@ impl Edge {
         self.show(&Report::of(&layouts.from, &desired, &looked, &plan));
         let warnings = desired.warnings.iter().map(ToString::to_string).collect();
         let mut assessment = Assessment::of(&desired.hash, warnings, &plan);
-        assessment.gpus.extend(unread(&looked));
+        assessment.gpus.extend(looked.unread.iter().map(unread));
+        recovered.iter().for_each(|one| unfinished(&mut assessment, one));
         assessment.services = services(&looked);
         assessment.recovered = !recovered.is_empty();
         self.plan(Planned { looked, plan });
@@ -85,12 +86,25 @@ fn overrides(text: Option<&str>) -> Result<Overrides, NotLooked> {
     })
 }
 
-/// Those that do not answer. One that does not even tell its UUID is told by its place in the message.
-fn unread(looked: &Looked) -> impl Iterator<Item = Assessed> {
-    looked.unread.iter().filter_map(|gpu| {
-        let Failure { reason, message } = gpu.failure.clone();
-        Some(Assessed { gpu: gpu.uuid.clone()?, outlook: Outlook::Unreadable { reason, message } })
-    })
+/// One that does not answer. Where it does not even tell its UUID, the message names it.
+fn unread(gpu: &UnreadGpu) -> Assessed {
+    let Failure { reason, message } = gpu.failure.clone();
+    Assessed { gpu: gpu.uuid.clone(), outlook: Outlook::Unreadable { reason, message } }
+}
+
+/// A change that had begun and cannot be ended keeps its GPU from another one: nobody has to go for that, and what is told is
+/// why.
+fn unfinished(assessment: &mut Assessment, recovered: &Recovered) {
+    if matches!(&recovered.end, End::Ended(ended) if !ended.leaves_journal()) {
+        return;
+    }
+    let (reason, message) = (recovered.end.reason().to_owned(), recovered.end.to_string());
+    let outlook = Outlook::Unreadable { reason, message };
+    let is_it = |one: &&mut Assessed| one.gpu.is_some() && one.gpu == recovered.gpu;
+    match assessment.gpus.iter_mut().find(is_it) {
+        Some(one) => one.outlook = outlook,
+        None => assessment.gpus.push(Assessed { gpu: recovered.gpu.clone(), outlook }),
+    }
 }
 
 /// Services that can be stopped for a while, by their processes on GPUs.
@@ -122,6 +136,41 @@ mod tests {
         assert_eq!(stoppable("nv-hostengine of nvidia-dcgm.service").as_deref(), Some("nvidia-dcgm.service"));
         assert_eq!(stoppable("train of train.service"), None);
         assert_eq!(stoppable("nvidia-dcgm.service"), None);
+    }
+
+    #[test]
+    fn a_gpu_on_which_something_is_unfinished_is_not_to_be_changed() {
+        use gpulet_partition::apply::Outcome;
+        let gpu = |number: u32| format!("GPU-00000000-0000-0000-0000-{number:012}").parse().ok();
+        let failure = || Failure { reason: "InUse".to_owned(), message: "process 7 uses it".to_owned() };
+        let assessed = |number| Assessed { gpu: gpu(number), outlook: Outlook::Change(3) };
+        let mut assessment = Assessment { gpus: vec![assessed(1), assessed(2)], ..Assessment::default() };
+        let ends = [
+            (gpu(1), End::Ended(Outcome::RebootRequired { failure: failure() })),
+            (gpu(2), End::Ended(Outcome::RolledBack { cause: None })),
+            (None, End::NotBegun(failure())),
+        ];
+        for (gpu, end) in ends {
+            unfinished(&mut assessment, &Recovered { gpu, end });
+        }
+        let told: Vec<_> = assessment.gpus.iter().map(|one| (&one.gpu, &one.outlook)).collect();
+        let [
+            (first, Outlook::Unreadable { reason, message }),
+            (_, Outlook::Change(3)),
+            (None, Outlook::Unreadable { .. }),
+        ] = told.as_slice()
+        else {
+            panic!("{told:?}");
+        };
+        assert_eq!((*first, reason.as_str()), (&gpu(1), "RebootRequired"));
+        assert!(message.contains("process 7"), "{message}");
+    }
+
+    #[test]
+    fn a_gpu_that_does_not_tell_its_name_is_told_all_the_same() {
+        let failure = Failure { reason: "Lost".to_owned(), message: "GPU 1 is lost".to_owned() };
+        let one = unread(&UnreadGpu { uuid: None, pci: None, failure });
+        assert!(one.gpu.is_none() && matches!(one.outlook, Outlook::Unreadable { .. }), "{one:?}");
     }
 
     #[test]

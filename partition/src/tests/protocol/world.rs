@@ -70,6 +70,10 @@ pub(super) struct World {
     pub(super) care_fails: bool,
     /// There is another GPU, and it does not answer.
     pub(super) lost: bool,
+    /// The next look ends what a crash has cut off.
+    pub(super) recovers: bool,
+    /// The GPU waits for a reboot.
+    pub(super) waits: bool,
     pub(super) boot: u32,
     pub(super) policy: Policy,
     pub(super) log: Vec<Command>,
@@ -119,6 +123,8 @@ impl World {
             ends: VecDeque::new(),
             care_fails: false,
             lost: false,
+            recovers: false,
+            waits: false,
             boot: 0,
             policy: policy(),
             log: Vec::new(),
@@ -278,7 +284,7 @@ impl World {
         Ok(())
     }
 
-    fn look(&self, declared: &Declared) -> Result<Assessment, NotLooked> {
+    fn look(&mut self, declared: &Declared) -> Result<Assessment, NotLooked> {
         let wrong = || NotLooked { failure: failure("UnknownLayout"), is_wrong: true };
         let hash = self.file.get(&declared.name).ok_or_else(wrong)?.clone();
         let mut holders: Vec<Holder> = self
@@ -291,17 +297,23 @@ impl World {
             holders.push(Holder::Process { pid: 7, program: Some("nv-hostengine".into()), pod: None });
         }
         let outlook = match (hash == self.layout, holders.is_empty()) {
+            _ if self.waits => Outlook::Unreadable {
+                reason: "RebootRequired".into(),
+                message: "it waits for a reboot".into(),
+            },
             (true, _) => Outlook::AsWanted,
             (false, true) => Outlook::Change(3),
             (false, false) => Outlook::Blocked { message: "it is in use".into(), holders },
         };
-        let mut gpus = vec![Assessed { gpu: GPU.parse().unwrap(), outlook }];
+        let mut gpus = vec![Assessed { gpu: GPU.parse().ok(), outlook }];
         if self.lost {
             let outlook = Outlook::Unreadable { reason: "Lost".into(), message: "it is lost".into() };
-            gpus.push(Assessed { gpu: LOST.parse().unwrap(), outlook });
+            gpus.push(Assessed { gpu: LOST.parse().ok(), outlook });
         }
         let services = runs.then(|| (7, "nvidia-dcgm.service".to_owned())).into_iter().collect();
-        Ok(Assessment { hash, gpus, services, ..Assessment::default() })
+        let recovered = std::mem::take(&mut self.recovers);
+        let on_disk = Some(self.journal());
+        Ok(Assessment { hash, gpus, services, on_disk, recovered, ..Assessment::default() })
     }
 
     fn ask(&self) -> Result<(), ApiFailure> {
@@ -371,6 +383,8 @@ impl World {
         assert!(self.journal().aftercare, "it is written down before");
         if self.kubernetes {
             let paused = [PLUGIN, DCGM].iter().filter(|key| self.journal().paused.contains_key(**key));
+            let stays = self.pods.iter().any(|pod| pod.role == Some(Role::DevicePlugin));
+            assert!(!stays || self.node.unschedulable, "nobody is given what is about to go");
             let gone =
                 |key: &&str| !self.pods.iter().any(|pod| pod.deployed_by.contains(&(**key).to_owned()));
             assert!(paused.into_iter().all(gone), "the clients have gone");
