@@ -26,8 +26,8 @@
 //! - What fails is tried again, ever more seldom; what was blocked as soon as someone has gone.
 //! - Without the label, and where another program divides this node's GPUs, hands are off.
 //!
-//! The parts: [`declared`] reads labels, [`node`] and [`clients`] know what is paused and who has to go, [`assessment`] is what a
-//! look says, [`status`] what is told, [`journal`] what survives.
+//! The parts: `declared` reads labels, `node` and `clients` know what is paused and who has to go, `assessment` is what a
+//! look says, `status` what is told, `journal` what survives.
 
 mod act;
 mod assessment;
@@ -47,6 +47,7 @@ use std::time::Instant;
 
 use gpulet_inventory::pod::Pod;
 
+use crate::apply::Failure;
 use crate::observed::PodName;
 
 pub use assessment::{Assessed, Assessment, Outlook};
@@ -100,6 +101,10 @@ pub struct Protocol {
     failed_hash: Option<String>,
     /// Of this hash it is not waited for any more.
     waited: Option<String>,
+    /// It was drained in vain.
+    drained: Option<Drained>,
+    /// How many looks have come one upon the other.
+    crowded: u32,
     /// What the Node is to say.
     status: Option<StatusChange>,
     /// What was written last that the API server took.
@@ -169,6 +174,17 @@ enum Retry {
     Rarely,
 }
 
+/// A drain after which who was in the way was there still.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Drained {
+    /// For this hash.
+    hash: String,
+    /// How it ended.
+    failure: Failure,
+    /// Not before this it is drained again.
+    again: Instant,
+}
+
 /// What was done around the GPUs since it began.
 #[derive(Debug, Default)]
 struct Attempt {
@@ -188,7 +204,7 @@ struct Attempt {
     look_at: Option<Instant>,
     /// Why an eviction is put off, in the API server's words.
     budget: Option<String>,
-    /// GPUs were changed.
+    /// GPUs were changed, or what had begun before was ended.
     applied: bool,
     /// In ending: done or given up.
     cared: bool,
@@ -263,6 +279,8 @@ impl Protocol {
             failures: 0,
             failed_hash: None,
             waited: None,
+            drained: None,
+            crowded: 0,
             status: None,
             told: None,
             edited: None,

@@ -167,6 +167,10 @@ impl Protocol {
             return self.change_node(For::Pausing);
         }
         let pods = self.pods.clone().unwrap_or_default();
+        // A device plugin that no label pauses goes on offering what is about to go.
+        if !self.attempt.cordoned && !clients::plugins_to_refresh(&pods, &self.entry.paused).is_empty() {
+            return self.change_node(For::Cordoning);
+        }
         let staying = clients::clients(&pods, &self.entry.paused);
         if staying.is_empty() {
             self.phase = Phase::Ready(self.now);

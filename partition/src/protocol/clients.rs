@@ -60,11 +60,11 @@ pub(super) fn clients(pods: &[Pod], paused: &BTreeMap<String, String>) -> Vec<Po
     pods.iter().filter(is_there).filter(is_paused).map(name).collect()
 }
 
-/// Device plugins that no label pauses: they have to be started anew to see what there is.
-pub(super) fn plugins_to_refresh(pods: &[Pod]) -> Vec<PodName> {
+/// Device plugins that these paused labels do not take away: they have to be started anew to see what there is.
+pub(super) fn plugins_to_refresh(pods: &[Pod], paused: &BTreeMap<String, String>) -> Vec<PodName> {
     let plugins = pods.iter().filter(is_there).filter(|pod| pod.role == Some(Role::DevicePlugin));
-    let unpausable = |pod: &&Pod| !pod.deployed_by.iter().any(|key| CLIENTS.contains(&key.as_str()));
-    plugins.filter(unpausable).filter(|pod| pod.keeper == Keeper::DaemonSet).map(name).collect()
+    let stays = |pod: &&Pod| !pod.deployed_by.iter().any(|key| paused.contains_key(key));
+    plugins.filter(stays).filter(|pod| pod.keeper == Keeper::DaemonSet).map(name).collect()
 }
 
 /// Those who use what would have to go, by what can be done about it.

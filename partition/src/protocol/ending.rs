@@ -13,8 +13,12 @@ use super::event::{GpuEnd, GpuResult, Standing};
 use super::journal::Reached;
 use super::status::{self, GpuStatus, State, Status, StatusChange};
 use super::{
-    Attempt, Declared, For, Goal, InTheWay, Phase, Protocol, Retry, UnderWay, Verdict, WhenBusy, clients,
+    Attempt, Declared, Drained, For, Goal, InTheWay, Phase, Protocol, Retry, UnderWay, Verdict, WhenBusy,
+    clients,
 };
+
+/// Looks one upon the other that are made as soon as there may be news.
+const AT_ONCE: u32 = 4;
 
 impl Protocol {
     fn declared(&self) -> Option<&Declared> {
@@ -77,7 +81,7 @@ impl Protocol {
         let hash = self.hash().unwrap_or_default();
         self.entry.reached = Some(Reached { name: name.clone(), hash, boot_id: self.boot_id.clone() });
         self.entry.reboot = None;
-        (self.failures, self.failed_hash, self.waited) = (0, None, None);
+        (self.failures, self.failed_hash, self.waited, self.drained) = (0, None, None, None);
         let message = format!("the GPUs, read again, are as {name} says");
         // Told when everything is put back.
         let status = self.status_of(State::Success, "AsWanted", message, gpus);
@@ -160,7 +164,17 @@ impl Protocol {
             None => Failure { reason: "InUse".to_owned(), message: format!("waited {waited} s: {blocked}") },
         };
         self.waited = self.hash();
+        if self.drains() {
+            let wait = self.jitter.wait(self.timing.retry, self.failures.saturating_add(1));
+            let hash = self.hash().unwrap_or_default();
+            self.drained = Some(Drained { hash, failure: failure.clone(), again: self.now + wait });
+        }
         self.fail(failure, None, Retry::WhenFree);
+    }
+
+    /// How the last drain for this hash ended, until it is time for another one.
+    pub(super) fn drained_in_vain(&self, hash: &str) -> Option<&Drained> {
+        self.drained.as_ref().filter(|drained| drained.hash == hash && self.now < drained.again)
     }
 
     /// How long clients are waited for: no longer than for anybody else.
@@ -206,7 +220,7 @@ impl Protocol {
         }
     }
 
-    fn needs_reboot(&mut self, failure: Failure, gpus: Vec<GpuStatus>) {
+    pub(super) fn needs_reboot(&mut self, failure: Failure, gpus: Vec<GpuStatus>) {
         let decision = self.may_reboot();
         let message = match &decision {
             Decision::Reboot(marker) => {
@@ -263,6 +277,10 @@ impl Protocol {
     }
 
     fn put_back(&mut self, verdict: &Verdict) -> Next {
+        // Before the node is uncordoned: nobody is to be given what is gone.
+        if let Some(next) = self.refresh() {
+            return next;
+        }
         if self.kubernetes && !self.attempt.restored {
             let node = self.node.as_ref().and_then(Option::as_ref);
             let adopts = self.declared().is_some() && is_left_behind(node);
@@ -271,14 +289,6 @@ impl Protocol {
             }
             self.attempt.restored = true;
         }
-        if self.attempt.applied && !self.attempt.refreshed && self.may_ask() {
-            self.attempt.refreshed = true;
-            let pods = self.pods.clone().unwrap_or_default();
-            let plugins = clients::plugins_to_refresh(&pods);
-            if self.kubernetes && !plugins.is_empty() {
-                return Next::of(UnderWay::Refresh(plugins));
-            }
-        }
         if self.entry != self.written
             && let next @ Next::Do(..) = self.journal()
         {
@@ -286,6 +296,20 @@ impl Protocol {
         }
         self.settle(verdict);
         Next::Again
+    }
+
+    /// Device plugins that ran while GPUs were changed are started anew, as soon as the API server can be asked for it.
+    fn refresh(&mut self) -> Option<Next> {
+        if !self.kubernetes || !self.attempt.applied || self.attempt.refreshed {
+            return None;
+        }
+        let pods = self.pods.clone().unwrap_or_default();
+        let plugins = clients::plugins_to_refresh(&pods, &self.entry.paused);
+        if !plugins.is_empty() && !self.may_ask() {
+            return Some(Next::Wait);
+        }
+        self.attempt.refreshed = true;
+        (!plugins.is_empty()).then(|| Next::of(UnderWay::Refresh(plugins)))
     }
 
     fn settle(&mut self, verdict: &Verdict) {
@@ -297,7 +321,9 @@ impl Protocol {
             Retry::Rarely if self.declared().is_none() => None,
             Retry::Rarely => Some(self.now + self.timing.rest),
             Retry::Soon | Retry::WhenFree => {
-                Some(self.now + self.jitter.wait(self.timing.retry, self.failures))
+                let hash = self.hash().unwrap_or_default();
+                let drained = self.drained_in_vain(&hash).map(|drained| drained.again);
+                drained.or_else(|| Some(self.now + self.jitter.wait(self.timing.retry, self.failures)))
             }
         };
         self.stale = false;
@@ -310,9 +336,11 @@ impl Protocol {
         }
     }
 
-    /// When it may be looked at again.
+    /// When it may be looked at again: the sooner, the fewer looks have come one upon the other. Processes that come and go
+    /// would make for a look and a word about them each second.
     pub(super) fn not_too_soon(&self) -> Instant {
-        self.looked_at.map_or(self.now, |at| (at + self.timing.apart).max(self.now))
+        let apart = self.timing.apart.saturating_mul(1 << self.crowded.saturating_sub(AT_ONCE).min(5));
+        self.looked_at.map_or(self.now, |at| (at + apart).max(self.now))
     }
 
     /// A success that something spoilt afterwards.

@@ -1,12 +1,14 @@
 //! What follows from what happened.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use gpulet_inventory::gpu::GpuUuid;
 use gpulet_inventory::pod::Pod;
 
 use crate::apply::Failure;
 use crate::observed::PodName;
+use crate::reboot::Decision;
 
 use super::act::{changed, says};
 use super::assessment::Assessment;
@@ -20,6 +22,9 @@ use super::{
     Declared, For, Goal, InTheWay, NodeChange, NodeView, Phase, Protocol, Retry, STATUS, UnderWay, WhenBusy,
     clients, node,
 };
+
+/// Looks that lie further apart are not one upon the other.
+const CALM: Duration = Duration::from_secs(60);
 
 impl Protocol {
     pub(super) fn hear(&mut self, event: Event) {
@@ -86,6 +91,7 @@ impl Protocol {
         match &mut self.phase {
             Phase::Settled { again, .. } => *again = Some(again.map_or(soon, |at| at.min(soon))),
             Phase::Clearing(_) => {
+                let soon = self.looked_at.map_or(self.now, |at| (at + self.timing.apart).max(self.now));
                 let at = &mut self.attempt.look_at;
                 *at = Some(at.map_or(soon, |at| at.min(soon)));
             }
@@ -131,7 +137,7 @@ impl Protocol {
 
     pub(super) fn take_up_goal(&mut self) {
         self.goal = self.goal_now();
-        (self.failures, self.failed_hash, self.waited) = (0, None, None);
+        (self.failures, self.failed_hash, self.waited, self.drained) = (0, None, None, None);
         self.attempt.until = None;
         self.attempt.assessment = None;
         self.phase = Phase::Due;
@@ -180,6 +186,7 @@ impl Protocol {
         self.recovered = true;
         let Some(result) = result else { return };
         self.entry.aftercare = true;
+        self.attempt.applied = true;
         let (warning, reason, message) = match result {
             Ok(message) => (false, "Recovered".to_owned(), message),
             Err(Failure { reason, message }) => (true, reason, message),
@@ -188,7 +195,12 @@ impl Protocol {
     }
 
     fn looked(&mut self, declared: &Declared, result: Result<Assessment, NotLooked>) {
-        self.looked_at = Some(self.now);
+        let before = self.looked_at.replace(self.now);
+        let is_crowded = before.is_some_and(|before| self.now < before + CALM);
+        self.crowded = if is_crowded { self.crowded.saturating_add(1) } else { 0 };
+        if let Ok(assessment) = &result {
+            self.catch_up(assessment);
+        }
         // What it was looked at for is not what is wanted any more.
         let is_asked = self.goal == Goal::Reach(declared.clone())
             && matches!(self.phase, Phase::Due | Phase::Clearing(_) | Phase::Ready(_));
@@ -212,8 +224,18 @@ impl Protocol {
             self.said.extend(assessment.warnings.iter().map(warn).map(super::Command::Happened));
         }
         self.attempt.assessment = Some(assessment.clone());
-        self.entry.aftercare |= assessment.recovered;
         self.assess(declared, &assessment);
+    }
+
+    /// What happened before the look, and not by a command of ours.
+    fn catch_up(&mut self, assessment: &Assessment) {
+        if let Some(on_disk) = &assessment.on_disk {
+            self.entry.reboot = on_disk.reboot.clone();
+            self.entry.aftercare |= on_disk.aftercare;
+            self.written = on_disk.clone();
+        }
+        self.entry.aftercare |= assessment.recovered;
+        self.attempt.applied |= assessment.recovered;
     }
 
     fn assess(&mut self, declared: &Declared, assessment: &Assessment) {
@@ -233,6 +255,12 @@ impl Protocol {
         }
         if !assessment.is_work() {
             return match assessment.unreadable().map(of_gpu) {
+                // A kill may have come between the word that it was asked for and the asking.
+                Some(failure)
+                    if failure.reason == "RebootRequired" && self.may_reboot() == Decision::Asked =>
+                {
+                    self.needs_reboot(failure, super::status::looked(assessment));
+                }
                 Some(failure) => self.fail(failure, None, Retry::Soon),
                 None => self.find_reached(super::status::looked(assessment)),
             };
@@ -276,12 +304,19 @@ impl Protocol {
         if in_the_way.only_clients() {
             return self.begin_pausing();
         }
+        let in_vain = self.drained_in_vain(&assessment.hash).map(|drained| drained.failure.clone());
         match self.when_busy() {
             WhenBusy::Refuse => self.fail(in_use(blocked), None, Retry::WhenFree),
             WhenBusy::Drain if !in_the_way.stays.is_empty() || !self.kubernetes => {
                 let stay = listed(&in_the_way.stays);
                 let message = format!("draining cannot move {stay}: {blocked}");
                 self.fail(in_use(message), None, Retry::WhenFree);
+            }
+            WhenBusy::Drain if in_vain.is_some() => {
+                // It did not fail once more.
+                let failures = self.failures;
+                self.fail(in_vain.unwrap_or_else(|| in_use(blocked)), None, Retry::WhenFree);
+                self.failures = failures;
             }
             _ if self.waited.as_ref() == Some(&assessment.hash) && self.when_busy() == WhenBusy::Wait => {
                 self.fail(in_use(blocked), None, Retry::WhenFree);
@@ -339,18 +374,20 @@ impl Protocol {
         self.heard();
         let mut change = match (purpose, &self.phase) {
             (For::Pausing, Phase::Pausing) => self.pausing(&view),
-            (For::Cordoning, Phase::Clearing(_)) => self.cordoning(&view),
+            (For::Cordoning, Phase::Clearing(_) | Phase::Pausing) => self.cordoning(&view),
             (For::Restoring, Phase::Ending(_)) => {
                 node::restoring(&view, &self.entry, matches!(self.goal, Goal::Reach(_)))
             }
             // It is not wanted any more.
             _ => return,
         };
-        if change.is_empty() {
+        let told = self.status.clone().filter(|status| !says(&view, status));
+        // That it has begun is told before, also where nobody is to be paused.
+        if change.is_empty() && (purpose != For::Pausing || told.is_none()) {
             return self.node_is_so(purpose);
         }
         if purpose != For::Cordoning {
-            change.status = self.status.clone().filter(|status| !says(&view, status));
+            change.status = told;
         }
         self.attempt.change = Some(NodeChange { version: Some(version), ..change });
     }
@@ -424,7 +461,7 @@ impl Protocol {
                 self.api.failures = self.api.failures.saturating_add(1);
                 let asked = match kind {
                     ApiFailureKind::Later(asked) => asked.unwrap_or_default(),
-                    _ => std::time::Duration::ZERO,
+                    _ => Duration::ZERO,
                 };
                 let wait = self.jitter.wait(self.timing.api, self.api.failures).max(asked);
                 self.api.until = Some(self.now + wait);

@@ -85,6 +85,51 @@ fn a_budget_is_honoured_until_the_deadline() {
 }
 
 #[test]
+fn a_drain_in_vain_is_not_begun_anew_whenever_a_pod_comes_or_goes() {
+    let mut world = World::new();
+    world.user("train");
+    world.budget = true;
+    world.when_busy("drain");
+    world.wish(Some("a"));
+    world.run(Duration::from_secs(62));
+    assert_eq!(world.reason(), "EvictionRefused");
+    let tries = |world: &World| world.count(|command| matches!(command, Command::Evict(_)));
+    let before = tries(&world);
+    for name in ["x1", "x2", "x3", "x4"] {
+        world.pods.push(pod(name));
+        world.run(Duration::from_secs(2));
+        assert!(!world.node.unschedulable, "{name}");
+        assert_eq!((world.state(), world.reason()), (Some("failed"), "EvictionRefused".into()), "{name}");
+    }
+    assert_eq!(tries(&world), before);
+    world.run(Duration::from_secs(40));
+    assert!(tries(&world) > before, "later it is");
+    world.pods.retain(|pod| pod.name != "train");
+    world.rest();
+    assert_eq!(world.state(), Some("success"));
+}
+
+#[test]
+fn looks_at_what_comes_and_goes_grow_apart() {
+    let mut world = World::new();
+    world.user("train");
+    world.wish(Some("a"));
+    world.rest();
+    let looks = |world: &World| world.count(|command| matches!(command, Command::Look(_)));
+    let before = looks(&world);
+    for _ in 0..600 {
+        world.say(Event::Stirred(Stir::Holders));
+        world.run(Duration::from_secs(1));
+    }
+    let looks = looks(&world) - before;
+    assert!((10..40).contains(&looks), "{looks} looks in ten minutes");
+    world.run(Duration::from_secs(100));
+    world.pods.retain(|pod| pod.name != "train");
+    world.rest();
+    assert_eq!(world.state(), Some("success"), "at once again, when it was calm");
+}
+
+#[test]
 fn who_cannot_be_drained_is_named_before_anything_is_cordoned() {
     for (keeper, word) in [(Keeper::DaemonSet, "DaemonSet"), (Keeper::File, "static Pod")] {
         let mut world = World::new();

@@ -139,6 +139,50 @@ fn device_plugins_that_no_label_pauses_are_started_anew() {
     world.restart();
     world.rest();
     assert_eq!(world.count(evicted), 1, "only after a change");
+    let cordoned = |command: &Command| matches!(command, Command::ChangeNode(change) if change.unschedulable == Some(true));
+    assert_eq!(world.count(cordoned), 1, "while it offers what is about to go");
+    assert!(world.is_restored() && !world.node.unschedulable);
+    let of = |is_it: &dyn Fn(&Command) -> bool| world.log.iter().position(is_it).unwrap();
+    let uncordoned = |command: &Command| matches!(command, Command::ChangeNode(change) if change.unschedulable == Some(false));
+    assert!(of(&evicted) < of(&uncordoned));
+}
+
+#[test]
+fn a_device_plugin_that_ran_while_a_cut_off_change_was_ended_is_started_anew() {
+    let mut world = World::new();
+    let keeper = gpulet_inventory::pod::Keeper::DaemonSet;
+    let deployed_by = vec!["nvidia.com/gpu.deploy.device-plugin".to_owned()];
+    world.pods.retain(|pod| pod.name != "device-plugin");
+    world.pods.push(Pod { role: Some(Role::DevicePlugin), keeper, deployed_by, ..pod("device-plugin") });
+    world.layout = "hash-a".into();
+    world.wish(Some("a"));
+    world.rest();
+    let evicted = |command: &Command| matches!(command, Command::Evict(_));
+    assert_eq!(world.count(evicted), 0);
+    world.recovers = true;
+    world.say(Event::File);
+    world.rest();
+    assert_eq!((world.count(evicted), world.state()), (1, Some("success")));
+    assert!(world.count(|command| *command == Command::Care) > 0);
+    world.say(Event::File);
+    world.rest();
+    assert_eq!(world.count(evicted), 1, "once");
+}
+
+#[test]
+fn what_a_command_wrote_down_meanwhile_is_kept() {
+    let mut world = World::new();
+    world.layout = "hash-a".into();
+    world.rest();
+    let marker = RebootMarker { boot_id: "boot-0".into(), hash: "hash-b".into() };
+    let entry = NodeEntry { reboot: Some(marker.clone()), aftercare: true, ..NodeEntry::default() };
+    world.disk = Some(entry.into());
+    world.ends = [GpuEnd::RolledBack].into();
+    world.wish(Some("b"));
+    world.rest();
+    assert_eq!(world.reason(), "RolledBack");
+    assert_eq!(world.journal().reboot, Some(marker), "it is rebooted for this once");
+    assert!(world.count(|command| *command == Command::Care) > 0 && world.is_restored());
 }
 
 #[test]

@@ -24,6 +24,15 @@ fn a_label_is_reached_by_pausing_who_uses_the_gpus() {
 }
 
 #[test]
+fn that_it_has_begun_is_told_also_where_nobody_is_to_be_paused() {
+    let mut world = World::new();
+    world.node.labels.retain(|key, _| !key.starts_with("nvidia.com/gpu.deploy."));
+    world.wish(Some("a"));
+    world.rest();
+    assert_eq!(world.states_told(), ["pending", "success"]);
+}
+
+#[test]
 fn where_all_is_as_wanted_nothing_is_paused_and_it_is_told_once() {
     let mut world = World::new();
     world.layout = "hash-a".into();
@@ -224,6 +233,25 @@ fn a_machine_that_does_not_go_down_is_told() {
     assert!(world.is_restored());
     // Tried again, it did not need one.
     assert_eq!(world.state(), Some("success"));
+}
+
+#[test]
+fn killed_before_the_reboot_was_asked_for_it_is_asked_for() {
+    let mut world = World::new();
+    world.policy.reboot = Permission::Once;
+    let marker = RebootMarker { boot_id: "boot-0".into(), hash: "hash-a".into() };
+    world.disk = Some(NodeEntry { reboot: Some(marker), ..NodeEntry::default() }.into());
+    world.waits = true;
+    world.restart();
+    world.wish(Some("a"));
+    world.rest();
+    assert_eq!(world.state(), Some("rebooting"));
+    assert_eq!(world.count(|command| *command == Command::Reboot), 1);
+    world.boot += 1;
+    world.restart();
+    world.rest();
+    assert_eq!((world.state(), world.reason()), (Some("failed"), "RebootRequired".into()));
+    assert_eq!(world.count(|command| *command == Command::Reboot), 1, "once");
 }
 
 #[test]
