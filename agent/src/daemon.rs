@@ -25,8 +25,9 @@ use crate::supervise::readiness::Readiness;
 use crate::supervise::{Supervisor, shutdown};
 use crate::{build, logging, notify, reload};
 
-/// The loops may take this long to end. With what comes before and after, the program ends within two seconds.
-const END_WITHIN: Duration = Duration::from_millis(1500);
+/// The loops may take this long to end. Unless a GPU is being changed, the program ends within two seconds, with what comes before
+/// and after.
+const END_WITHIN: Duration = loops::partition::ENDS_WITHIN.saturating_add(Duration::from_millis(1500));
 
 /// Files that must be left to open. The runtime needs about ten of them and panics when it lacks them; the rest is for
 /// sockets, a few connections and what is read.

@@ -40,6 +40,8 @@ pub(crate) const NAME: &str = "partition";
 
 /// How often the partition file is looked at, and how often this loop tells that it goes on.
 const LOOK_AT_FILE: Duration = Duration::from_secs(2);
+/// How long a GPU that is being changed may take when it is time to end.
+pub(crate) const ENDS_WITHIN: Duration = Duration::from_secs(20);
 /// How often a journal that cannot be read is tried again.
 const TRY_AGAIN: Duration = Duration::from_secs(30);
 
@@ -54,27 +56,39 @@ pub(crate) async fn run(shared: Shared) -> Result<(), LoopError> {
         };
         let work = async {
             match api {
+                // It ends by itself: a GPU that is being changed is done first.
                 Some(api) => partition(&shared, api).await,
-                None => idle(&shared).await,
+                None => tokio::select! {
+                    () = idle(&shared) => {}
+                    () = shared.shutdown.requested() => {}
+                },
             }
         };
         tokio::select! {
             () = work => return Ok(()),
             changed = access.changed() => if changed.is_err() { return Ok(()) },
-            () = shared.shutdown.requested() => return Ok(()),
         }
     }
 }
 
-async fn idle(shared: &Shared) {
+async fn idle(shared: &Shared) -> ! {
     loop {
         shared.progress.made(NAME, Instant::now(), LOOK_AT_FILE * 10);
         tokio::time::sleep(LOOK_AT_FILE).await;
     }
 }
 
-/// With a journal that cannot be read nobody knows what is to be put back: nothing is changed then.
+/// Until it is time to end.
 async fn partition(shared: &Shared, api: Option<Api>) {
+    let desk = tokio::select! {
+        desk = desk(shared, api) => desk,
+        () = shared.shutdown.requested() => return,
+    };
+    desk.run().await;
+}
+
+/// With a journal that cannot be read nobody knows what is to be put back: nothing is changed then.
+async fn desk(shared: &Shared, api: Option<Api>) -> Desk {
     let mut said = false;
     let journal = loop {
         shared.progress.made(NAME, Instant::now(), TRY_AGAIN * 3);
@@ -90,12 +104,12 @@ async fn partition(shared: &Shared, api: Option<Api>) {
         }
     };
     match Edge::new(shared, api) {
-        Ok(edge) => Desk::new(shared, edge, journal).run().await,
+        Ok(edge) => Desk::new(shared, edge, journal),
         Err(error) => {
             let message = format!("the kubelet's paths: {}", report::chain(&error));
             tracing::error!(reason = "EscapesRoot", "GPUs are not divided: {message}");
             tell(shared, Standing::Of(unreadable(Failure { reason: "EscapesRoot".to_owned(), message })));
-            idle(shared).await;
+            idle(shared).await
         }
     }
 }
@@ -172,6 +186,7 @@ impl Desk {
     }
 
     async fn run(mut self) {
+        let shutdown = self.shared.shutdown.clone();
         let mut settings = self.shared.settings.clone();
         let mut node = self.shared.kubernetes.node.subscribe();
         let mut pods = self.shared.kubernetes.pods.subscribe();
@@ -197,11 +212,28 @@ impl Desk {
                 changed = snapshot.changed() => { self.holders(); changed }
                 () = until(wake) => { self.step(Event::Woken); Ok(()) }
                 _ = look_at_file.tick() => { self.look_at_file().await; Ok(()) }
+                () = shutdown.requested() => return self.end().await,
             };
             if changed.is_err() {
                 // The other loops are gone at the end only.
                 return std::future::pending().await;
             }
+        }
+    }
+
+    /// The GPU that is being changed is done first, and none after it: what is half done would stay so until the next start.
+    async fn end(mut self) {
+        let applies = matches!(self.doing_what, Some(Command::Apply { .. })) && !self.doing.is_empty();
+        if !applies {
+            return;
+        }
+        tracing::info!("a GPU is being changed; that is ended first");
+        self.edge.stop_soon();
+        if tokio::time::timeout(ENDS_WITHIN, self.doing.join_next()).await.is_err() {
+            tracing::warn!(
+                reason = "CutOff",
+                "the change of a GPU takes too long and is cut off; the next start finishes it or takes it back"
+            );
         }
     }
 
@@ -264,6 +296,10 @@ impl Desk {
     fn step(&mut self, event: Event) {
         for command in self.machine.step(event, Instant::now()) {
             self.obey(command);
+        }
+        // What was declared and is not any more, before anything came of it, was looked at all the same.
+        if self.doing.is_empty() && !is_ours(self.machine.standing()) {
+            self.edge.unlock();
         }
     }
 

@@ -7,6 +7,7 @@
 
 mod complaints;
 mod crashes;
+mod endings;
 mod exit_codes;
 mod faults;
 mod round_trips;
