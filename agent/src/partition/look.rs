@@ -131,7 +131,9 @@ impl Partitioner {
     /// Adds everyone. The kubelet is asked last: what it has given away until now is known.
     async fn add_holders(&self, gpus: &NodeGpus, mut subjects: Vec<Subject<'_>>) {
         let root = self.root.clone();
-        let preflight = tokio::task::spawn_blocking(move || preflight::look(&root)).await.unwrap_or_default();
+        let seen = tokio::task::spawn_blocking(move || preflight::look(&root)).await;
+        let unseen = seen.as_ref().err().map(|error| super::execute::broken(error).message);
+        let preflight = seen.unwrap_or_default();
         let pods = self.pods.borrow().clone();
         let pods = pods.as_ref().map(|pods| pods.as_slice());
         let states: Vec<Option<&GpuState>> = subjects
@@ -157,7 +159,11 @@ impl Partitioner {
             holders::name(subject.division, &names);
             let unnamed = unnamed(subject.division, state);
             holders::add_given(subject.division, &joined, &unnamed);
-            if let Given::Unknown { why } = &given {
+            let unknown = match &given {
+                Given::Unknown { why } => Some(why),
+                Given::Told(_) | Given::NoPods => None,
+            };
+            for why in unknown.into_iter().chain(&unseen) {
                 holders::add(subject.division, Place::Anywhere, &Holder::Unknown { why: why.clone() });
             }
         }
