@@ -6,7 +6,7 @@
 //!   observed (what there is) -----'
 //! ```
 //!
-//! - [`file`], [`layouts`], [`overrides`]: what people ask for, in their words
+//! - [`mod@file`], [`layouts`], [`overrides`]: what people ask for, in their words
 //! - [`resolve`], [`names`]: what that means on the GPUs of this node; [`hash`]: one word for it
 //! - [`desired`]: what a GPU is to be divided into
 //! - [`observed`]: what a GPU can be divided into, what it is divided into, and who uses it
