@@ -26,7 +26,11 @@ pub struct Lock {
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// Someone else holds it.
-    #[error("{} changes the GPUs of this node already; wait until it is done, or stop it", holder(*pid))]
+    #[error(
+        "{} divides the GPUs of this node already; wait until it is done, or where it is the daemon, which is never done, \
+         declare what is wanted there (the label, or `labels` of its configuration)",
+        holder(*pid)
+    )]
     Held {
         /// The holder, as `/proc` of the host numbers it; absent if it has not told yet.
         pid: Option<u32>,
