@@ -52,7 +52,6 @@ pub struct PutOff {
 impl fmt::Display for PutOff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { gpu, answer } = self;
-        write!(f, "MIG mode of {gpu} changes with its next reset ({answer}); stop what uses the GPU and ")?;
-        write!(f, "reset it, or reboot the node (in a virtual machine only a restart of the machine will do)")
+        write!(f, "MIG mode of {gpu} changes with its next reset ({answer})")
     }
 }
