@@ -170,14 +170,6 @@ impl Api {
         self.patch_status(node::condition_patch(wanted, before, &now)).await.map(|()| true)
     }
 
-    /// Takes one condition of our Node away.
-    ///
-    /// # Errors
-    /// `NotFound` where there is no such Node; others as they come.
-    pub async fn remove_condition(&self, kind: &str) -> Result<(), ApiError> {
-        self.patch_status(node::condition_removal(kind)).await
-    }
-
     async fn patch_status(&self, patch: serde_json::Value) -> Result<(), ApiError> {
         let request = Request::new(Verb::Strategic, Resource::NodeStatus)
             .of(&self.node)

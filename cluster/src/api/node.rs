@@ -135,11 +135,6 @@ struct Times<'a> {
     last_transition_time: Option<&'a str>,
 }
 
-/// The strategic merge patch that takes one condition away.
-pub(crate) fn condition_removal(kind: &str) -> Value {
-    json!({"status": {"conditions": [{"type": kind, "$patch": "delete"}]}})
-}
-
 /// What is to become of the Node: nothing of what is not named.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct NodeChange {

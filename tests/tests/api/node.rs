@@ -159,8 +159,6 @@ async fn tells_of_the_node(plane: &ControlPlane, api: &Api) {
     })
     .await;
     assert_eq!((seen.status, seen.reason.as_str()), (ConditionStatus::False, "TopologyFindings"));
-    api.remove_condition("GpuHealthy").await.unwrap();
-    assert!(conditions(plane).iter().all(|condition| condition["type"] != "GpuHealthy"));
 
     let event = Event {
         kind: EventKind::Warning,
