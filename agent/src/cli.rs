@@ -13,7 +13,7 @@ use crate::config::node_name::NodeName;
 use crate::config::publish::Publish;
 use crate::config::{Overrides, Source};
 
-/// One small privileged program per node that knows its GPUs, samples them and reports on them.
+/// One small privileged program per node that knows its GPUs, divides them as declared and reports on them.
 #[derive(Debug, Parser)]
 #[command(
     name = "gpulet",

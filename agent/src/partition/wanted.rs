@@ -60,7 +60,7 @@ pub(crate) enum WantedError {
         problems: yaml::Problems,
     },
     /// No layout is named, and it is not clear which is meant.
-    #[error("name a layout with --mig-config; {from} has {known}")]
+    #[error("name a layout with --mig-config; there are ({from}): {known}")]
     NotNamed {
         /// Where the layouts are.
         from: String,

@@ -33,10 +33,10 @@ pub(crate) fn text(report: &Report, colour: bool) -> String {
 fn add_gpu(text: &mut String, gpu: &GpuReport, colour: bool) {
     let index = gpu.index.map_or_else(|| "GPU ?".to_owned(), |index| format!("GPU {index}"));
     let pci = gpu.pci_bus_id.map(|pci| pci.to_string());
-    let names = [gpu.model.clone(), pci, gpu.uuid.as_ref().map(ToString::to_string)];
+    let names = [Some(index), gpu.model.clone(), pci, gpu.uuid.as_ref().map(ToString::to_string)];
     let names: Vec<String> = names.into_iter().flatten().collect();
     let verdict = coloured(gpu.verdict, colour);
-    let _ = writeln!(text, "\n{index}  {}: {verdict}", names.join("  "));
+    let _ = writeln!(text, "\n{}: {verdict}", names.join("  "));
     if let Some(message) = &gpu.message {
         let reason = gpu.reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
         let _ = writeln!(text, "  {:<9} {message}{reason}", "why");
