@@ -16,6 +16,7 @@
 //! - [`apply`]: carries a plan out, and puts the former layout back where that fails
 //! - [`reboot`]: whether the node is rebooted for it
 //! - [`layout`], [`journal`]: what is put back, and what is written down so that a crash cannot prevent it
+//! - [`protocol`]: from the labels of a node to all of this, and back to what the node tells
 //! - [`export`]: what there is, in people's words again
 //!
 //! A plan keeps every instance that it can, and those in use always; it destroys and creates as few as possible; among
