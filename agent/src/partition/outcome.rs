@@ -48,6 +48,13 @@ pub(crate) struct Recovered {
     pub(crate) end: End,
 }
 
+impl Recovered {
+    /// Whether nothing is left of it to go on with.
+    pub(crate) fn is_ended(&self) -> bool {
+        matches!(&self.end, End::Ended(ended) if !ended.leaves_journal())
+    }
+}
+
 impl NodeOutcome {
     /// Whether every GPU of which something is wanted is as wanted, read again from the driver.
     pub(crate) fn is_success(&self) -> bool {

@@ -46,7 +46,7 @@ impl Site {
         if !is_wanted {
             let recovered = self.recover(Policy::default()).await?;
             print(b"No layout is declared or named with --mig-config: the GPUs are left as they are.\n")?;
-            return Ok(if recovered.iter().all(is_over) { 0 } else { exit::FAILED });
+            return Ok(if recovered.iter().all(Recovered::is_ended) { 0 } else { exit::FAILED });
         }
         // What was cut off may have been for something else, and what is wanted is known by a look only: a reboot is asked
         // for when that is known.
@@ -171,11 +171,6 @@ fn takes_reboot(end: &End) -> bool {
         end,
         End::Ended(Ended::RebootRequired { .. } | Ended::RolledBack { cause: Some((Need::Reset, _)) })
     )
-}
-
-/// Whether nothing is left to go on with.
-fn is_over(recovered: &Recovered) -> bool {
-    matches!(&recovered.end, End::Ended(ended) if !ended.leaves_journal())
 }
 
 fn told_recovered(end: &End) -> String {

@@ -12,7 +12,7 @@ use gpulet_partition::protocol::{Assessed, Assessment, Declared, NotLooked, OVER
 
 use super::edge::{Edge, broken};
 use crate::partition::report::Report;
-use crate::partition::{End, Layouts, Looked, Origin, Recovered, UnreadGpu, WantedError};
+use crate::partition::{Layouts, Looked, Origin, Recovered, UnreadGpu, WantedError};
 use crate::report;
 
 /// What was planned, for what was looked at.
@@ -44,7 +44,7 @@ impl Edge {
         assessment.gpus.extend(looked.unread.iter().map(unread));
         recovered.iter().for_each(|one| unfinished(&mut assessment, one));
         assessment.services = services(&looked);
-        assessment.recovered = !recovered.is_empty();
+        assessment.recovered = recovered.iter().any(Recovered::is_ended);
         self.plan(Planned { looked, plan });
         Ok(assessment)
     }
@@ -95,7 +95,7 @@ fn unread(gpu: &UnreadGpu) -> Assessed {
 /// A change that had begun and cannot be ended keeps its GPU from another one: nobody has to go for that, and what is told is
 /// why.
 fn unfinished(assessment: &mut Assessment, recovered: &Recovered) {
-    if matches!(&recovered.end, End::Ended(ended) if !ended.leaves_journal()) {
+    if recovered.is_ended() {
         return;
     }
     let (reason, message) = (recovered.end.reason().to_owned(), recovered.end.to_string());
@@ -141,6 +141,8 @@ mod tests {
     #[test]
     fn a_gpu_on_which_something_is_unfinished_is_not_to_be_changed() {
         use gpulet_partition::apply::Outcome;
+
+        use crate::partition::End;
         let gpu = |number: u32| format!("GPU-00000000-0000-0000-0000-{number:012}").parse().ok();
         let failure = || Failure { reason: "InUse".to_owned(), message: "process 7 uses it".to_owned() };
         let assessed = |number| Assessed { gpu: gpu(number), outlook: Outlook::Change(3) };
