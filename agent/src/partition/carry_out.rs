@@ -88,6 +88,10 @@ impl Partitioner {
     pub(crate) async fn recover(&self, policy: Policy) -> Result<Vec<Recovered>, Failure> {
         let policy = Policy { reboot: policy.reboot || self.is_reboot_asked().await, ..policy };
         let found = self.on_disk(|store| store.journals()).await?;
+        if !found.is_empty() {
+            // The journals go before device files are seen to, which a kill in between must not make forgotten.
+            self.write_entry(|entry| entry.aftercare = true).await?;
+        }
         let mut recovered = Vec::new();
         for Found { gpu, journal } in found {
             let end = match (&gpu, journal) {

@@ -52,11 +52,25 @@ impl Partitioner {
     /// # Errors
     /// If that cannot be written.
     pub(crate) async fn forget_reboot(&self) -> Result<(), Failure> {
-        let entry = self.node_entry().await?;
-        if entry.reboot.is_none() {
+        self.write_entry(|entry| entry.reboot = None).await
+    }
+
+    /// Device files and CDI specifications are as they should be.
+    ///
+    /// # Errors
+    /// If that cannot be written.
+    pub(crate) async fn forget_aftercare(&self) -> Result<(), Failure> {
+        self.write_entry(|entry| entry.aftercare = false).await
+    }
+
+    /// Changes what is on disk of the node, where that makes it another.
+    pub(super) async fn write_entry(&self, change: impl FnOnce(&mut NodeEntry)) -> Result<(), Failure> {
+        let before = self.node_entry().await?;
+        let mut entry = before.clone();
+        change(&mut entry);
+        if entry == before {
             return Ok(());
         }
-        let entry = NodeEntry { reboot: None, ..entry };
         self.on_disk(move |store| match entry == NodeEntry::default() {
             true => store.remove_node::<NodeJournal>(),
             false => store.write_node(&NodeJournal::from(entry)),
@@ -64,7 +78,11 @@ impl Partitioner {
         .await
     }
 
-    async fn node_entry(&self) -> Result<NodeEntry, Failure> {
+    /// What is on disk of the node.
+    ///
+    /// # Errors
+    /// If that cannot be read.
+    pub(crate) async fn node_entry(&self) -> Result<NodeEntry, Failure> {
         let journal = self.on_disk(|store| store.node::<NodeJournal>()).await?;
         Ok(journal.map(NodeEntry::from).unwrap_or_default())
     }

@@ -132,7 +132,11 @@ impl Site {
             Ok(cared) => {
                 let is_news = |finding: &&Finding| changed || !matches!(finding, Finding::Right(_));
                 cared.findings.iter().filter(is_news).for_each(|finding| eprintln!("gpulet: {finding}"));
-                cared.wrong().is_none()
+                let is_right = cared.wrong().is_none();
+                if is_right && let Err(failure) = self.partitioner.forget_aftercare().await {
+                    eprintln!("gpulet: {failure}");
+                }
+                is_right
             }
             Err(failure) => {
                 eprintln!("gpulet: device files and CDI specification were not looked at: {failure}");

@@ -45,6 +45,7 @@ impl Edge {
         recovered.iter().for_each(|one| unfinished(&mut assessment, one));
         assessment.services = services(&looked);
         assessment.recovered = recovered.iter().any(Recovered::is_ended);
+        assessment.on_disk = Some(self.partitioner.node_entry().await.map_err(later)?);
         self.plan(Planned { looked, plan });
         Ok(assessment)
     }
