@@ -90,7 +90,22 @@ pub fn resolve(
     gpus: &[GpuFacts<'_>],
     overrides: &Overrides,
 ) -> Result<Desired, Problems> {
-    let mut found = Findings::default();
+    resolve_answering(file, name, gpus, false, overrides)
+}
+
+/// As [`resolve`], where these GPUs are those that answer. If there are `others`, a GPU that is named and not among these may be
+/// one of them, and keeps nobody from being divided.
+///
+/// # Errors
+/// Everything that is in its way on this node.
+pub fn resolve_answering(
+    file: &PartitionFile,
+    name: &str,
+    gpus: &[GpuFacts<'_>],
+    others: bool,
+    overrides: &Overrides,
+) -> Result<Desired, Problems> {
+    let mut found = Findings { others, ..Findings::default() };
     if gpus.is_empty() {
         found.wrong(&Place::default(), None, Cause::NoGpus);
     }
@@ -119,6 +134,8 @@ pub fn resolve(
 /// What was found out on the way.
 #[derive(Debug, Default)]
 struct Findings {
+    /// Whether there are GPUs that do not answer.
+    others: bool,
     problems: Vec<Problem>,
     warnings: Vec<Warning>,
 }

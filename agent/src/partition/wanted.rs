@@ -158,10 +158,9 @@ impl Layouts {
                 return Err(WantedError::NotNamed { from: self.from.clone(), known });
             }
         };
-        resolve::resolve(file, name, &facts, overrides).map_err(|problems| WantedError::Unresolved {
-            from: self.from.clone(),
-            name: name.to_owned(),
-            problems,
+        let others = !looked.unread.is_empty();
+        resolve::resolve_answering(file, name, &facts, others, overrides).map_err(|problems| {
+            WantedError::Unresolved { from: self.from.clone(), name: name.to_owned(), problems }
         })
     }
 }

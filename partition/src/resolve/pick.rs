@@ -18,7 +18,7 @@ pub(super) fn pick<'e>(
     let of_layout = chosen(entries, gpus, found);
     let is_for_any = gpus.iter().any(|gpu| entries.iter().any(|entry| is_for(entry, gpu)));
     let is_meaningless = !entries.is_empty() && !is_for_any && own.iter().all(Option::is_none);
-    if is_meaningless && found.problems.is_empty() {
+    if is_meaningless && found.problems.is_empty() && !found.others {
         found.wrong(&Place::default(), None, Cause::NotForThisNode { here: models(gpus) });
     }
     own.into_iter().zip(of_layout).map(|(own, of_layout)| own.or(of_layout)).collect()
@@ -52,6 +52,10 @@ fn note_unknown(entry: &Entry, gpus: &[GpuFacts<'_>], found: &mut Findings) {
         return;
     }
     for target in targets.iter().filter(|target| !gpus.iter().any(|gpu| is(target, gpu))) {
+        if found.others {
+            found.warn(Warning::NoAnswer { target: target.clone() });
+            continue;
+        }
         let known = gpus.iter().map(|gpu| match target {
             Target::Index(_) => gpu.index.to_string(),
             Target::Uuid(_) => gpu.uuid().to_string(),

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::file::Target;
 use crate::names::ProfileName;
 
 use super::problem::{GpuName, indices};
@@ -33,6 +34,11 @@ pub enum Warning {
         /// Which.
         gpus: Vec<GpuName>,
     },
+    /// A GPU that an entry names and that is none of those that answer.
+    NoAnswer {
+        /// As it was named.
+        target: Target,
+    },
     /// GPUs that are to be in MIG mode with nothing on them, so that no one can use them.
     Empty {
         /// Which.
@@ -47,6 +53,7 @@ impl Warning {
             Self::NearProfile { .. } => "NearProfile",
             Self::NearLayout { .. } => "NearLayout",
             Self::PassedOver { .. } => "PassedOver",
+            Self::NoAnswer { .. } => "NoAnswer",
             Self::Empty { .. } => "Empty",
         }
     }
@@ -79,6 +86,9 @@ impl fmt::Display for Warning {
                 write!(f, "the layout {taken} is taken for {asked}: this board's profile has another name")
             }
             Self::PassedOver { gpus } => write!(f, "{}: passed over, without MIG mode", indices(gpus)),
+            Self::NoAnswer { target } => {
+                write!(f, "GPU {target}: it is named, and not among those that answer; it is left as it is")
+            }
             Self::Empty { gpus } => write!(
                 f,
                 "{}: in MIG mode with no instance on it no one can use it, and NVIDIA's device plugin with strategy \

@@ -212,3 +212,16 @@ fn a_daemon_that_observes_lets_go_of_a_gpu_that_is_to_be_reset() {
         scrape.value("gpulet_gpu_mig_instances", &[("gpu", "0"), ("profile", "7g.40gb")]) == Some(1.0)
     });
 }
+
+/// It is known to be there by its number only. What the layout says of the others is done.
+#[test]
+fn a_gpu_that_has_fallen_off_the_bus_keeps_no_other_from_being_divided() {
+    let site = Site::of(&[Gpu::whole(H100), Gpu::whole(H100)]);
+    site.layouts(&[("seven", &["{devices: [0, 1], mig-enabled: true, mig-devices: {1g.10gb: 7}}"])]);
+    site.node().sim(&["fault", "lose", "1"]);
+    site.apply("seven").expect(1).says(&["GPU 1: it is named, and not among those that answer"]);
+    assert_eq!(site.gpu(0).layout().len(), 7);
+    site.node().sim(&["fault", "restore", "1"]);
+    site.apply("seven").expect(0);
+    assert_eq!(site.gpu(1).layout().len(), 7);
+}

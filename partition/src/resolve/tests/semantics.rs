@@ -6,7 +6,7 @@ use crate::tests::nodes::{Gpu, a30_24, a100_40, facts, gpu, h100_80, node, t4};
 use super::{asked, on, reasons, with_overrides};
 use crate::file::{PartitionFile, parse};
 use crate::overrides::Overrides;
-use crate::resolve::resolve;
+use crate::resolve::{resolve, resolve_answering};
 
 const OFF: &str = "mig-enabled: false";
 const SEVEN: &str = "mig-enabled: true, mig-devices: {1g.5gb: 7}";
@@ -171,4 +171,18 @@ fn what_is_wrong_with_the_annotation_is_told_with_its_key() {
     assert_eq!(reasons(with_overrides(&four(), &entries, &twice)), ["Overlap"]);
     let named = r#"{"1": {"mig-enabled": true, "mig-devices": {}}}"#;
     assert_eq!(reasons(with_overrides(&[h100_80(), t4()], &entries, named)), ["NotMigCapable"]);
+}
+
+#[test]
+fn a_gpu_that_may_be_one_that_does_not_answer_keeps_no_other_from_being_divided() {
+    let node = node(&four());
+    let divide = |devices: &str, others| {
+        let text = format!("version: v1\nmig-configs:\n  x:\n  - {{devices: {devices}, {SEVEN}}}\n");
+        resolve_answering(&parse(&text).unwrap(), "x", &facts(&node), others, &Overrides::default())
+    };
+    assert_eq!(divide("[3, 4]", false).unwrap_err().reason(), "UnknownGpu");
+    let desired = divide("[3, 4]", true).unwrap();
+    assert_eq!(desired.wanted().len(), 1);
+    assert!(desired.warnings.iter().any(|warning| warning.to_string().starts_with("GPU 4: ")), "{desired:?}");
+    assert_eq!(divide("[4]", true).unwrap().wanted().len(), 0);
 }
