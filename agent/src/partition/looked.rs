@@ -7,8 +7,10 @@ use gpulet_inventory::gpu::{Gpu, GpuUuid};
 use gpulet_inventory::pci::PciAddress;
 use gpulet_partition::apply::Failure;
 use gpulet_partition::file::DeviceId;
-use gpulet_partition::observed::GpuDivision;
+use gpulet_partition::observed::{GpuDivision, Holder};
 use gpulet_partition::resolve::GpuFacts;
+
+use super::names::stoppable;
 
 /// The node's GPUs, read fresh.
 #[derive(Debug, Clone)]
@@ -70,5 +72,31 @@ impl Looked {
     /// The GPU of this UUID.
     pub(crate) fn gpu(&self, uuid: &GpuUuid) -> Option<&LookedGpu> {
         self.gpus.iter().find(|looked| looked.gpu.uuid == *uuid)
+    }
+
+    /// Who would lose something by a reboot of the machine, in words: whoever uses any GPU of it, and whoever may use one that
+    /// does not answer. Absent: nobody. NVIDIA's monitors of the host and modules of the kernel come back with it.
+    pub(crate) fn users(&self) -> Option<String> {
+        let all = self.gpus.iter().flat_map(|LookedGpu { gpu, division, .. }| {
+            let instances = division.instances.iter().flat_map(|instance| instance.all_holders());
+            let users = division.holders.iter().chain(instances).filter(|holder| loses(holder));
+            users.map(|holder| format!("GPU {} by {holder}", gpu.index))
+        });
+        let unread = self.unread.iter().map(|gpu| {
+            let name = gpu.uuid.as_ref().map_or_else(|| "a GPU".to_owned(), ToString::to_string);
+            format!("{name}, which does not answer, by who knows whom")
+        });
+        let mut users: Vec<String> = all.chain(unread).collect();
+        users.sort_unstable();
+        users.dedup();
+        (!users.is_empty()).then(|| users.join(", "))
+    }
+}
+
+fn loses(holder: &Holder) -> bool {
+    match holder {
+        Holder::Module { .. } => false,
+        Holder::Process { program: Some(program), pod: None, .. } => stoppable(program).is_none(),
+        _ => true,
     }
 }

@@ -45,6 +45,7 @@ use tokio::sync::watch;
 use crate::kubelet::Kubelet;
 
 pub(crate) use looked::{Looked, LookedGpu, UnreadGpu};
+pub(crate) use names::stoppable;
 pub(crate) use outcome::{End, GpuOutcome, NodeOutcome, Recovered};
 pub(crate) use wanted::{Layouts, Origin, USUAL_FILE, WantedError};
 

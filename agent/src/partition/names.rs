@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use gpulet_host::owner;
 use gpulet_host::partition::preflight::Opener;
+use gpulet_host::partition::services::STOPPABLE;
 use gpulet_inventory::holders::CgroupOwner;
 use gpulet_inventory::pod::Pod;
 use gpulet_partition::observed::PodName;
@@ -69,4 +70,22 @@ fn pod(owner: &CgroupOwner, pods: &HashMap<&str, &Pod>) -> Option<PodName> {
     let CgroupOwner::Pods(groups) = owner else { return None };
     let pod = groups.iter().find_map(|group| pods.get(group.uid.as_str()))?;
     Some(PodName { namespace: pod.namespace.clone(), name: pod.name.clone() })
+}
+
+/// The unit of a program that is told with it, where it is one of NVIDIA's monitors.
+pub(crate) fn stoppable(program: &str) -> Option<String> {
+    let (_, unit) = program.rsplit_once(" of ")?;
+    STOPPABLE.contains(&unit).then(|| unit.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_monitors_of_the_host_can_be_stopped() {
+        assert_eq!(stoppable("nv-hostengine of nvidia-dcgm.service").as_deref(), Some("nvidia-dcgm.service"));
+        assert_eq!(stoppable("train of train.service"), None);
+        assert_eq!(stoppable("nvidia-dcgm.service"), None);
+    }
 }

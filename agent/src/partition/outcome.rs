@@ -4,6 +4,7 @@ use std::fmt;
 
 use gpulet_inventory::gpu::GpuUuid;
 use gpulet_partition::apply::{Failure, Outcome};
+use gpulet_partition::layout::Need;
 use gpulet_partition::refusal::Refusal;
 use serde::Serialize;
 
@@ -77,6 +78,16 @@ impl End {
             }
             Self::LeftAlone | Self::AsWanted | Self::Ended(_) => false,
         }
+    }
+
+    /// Whether it waits for a reboot, or was taken back because a reset was not to be had and a reboot will not be asked for.
+    pub(crate) fn takes_reboot(&self) -> bool {
+        matches!(
+            self,
+            Self::Ended(
+                Outcome::RebootRequired { .. } | Outcome::RolledBack { cause: Some((Need::Reset, _)) }
+            )
+        )
     }
 
     /// Whether it can never be done on this hardware.

@@ -248,6 +248,24 @@ fn a_reboot_that_is_permitted_is_asked_for_once() {
     assert!(site.journals().is_empty(), "{:?}", site.journals());
 }
 
+/// 13: permitted, it would still end what runs on the other GPUs.
+#[test]
+fn no_reboot_is_asked_for_while_another_gpu_is_in_use() {
+    let site = Site::virtual_machine(&[Gpu::whole(A100), Gpu::whole(A100)]);
+    site.layouts(&[("seven", &["{devices: [0], mig-enabled: true, mig-devices: {7g.40gb: 1}}"])]);
+    site.configure("partition: {reboot: once}\n");
+    let record = site.record_systemctl();
+    site.node().sim(&["hold", "1", "--pid", "905", "--memory", "1GiB"]);
+    let ran = site.apply("seven").says(&["in use", "905"]);
+    assert_ne!(ran.code, Some(0), "{ran}");
+    assert!(!record.exists(), "{}", std::fs::read_to_string(&record).unwrap());
+    assert!(site.gpu(0).is_settled() && !site.gpu(0).mode, "{ran}");
+    assert!(site.journals().is_empty(), "{:?}", site.journals());
+    site.node().sim(&["release", "--pid", "905"]);
+    site.apply("seven").says(&["reboots now"]);
+    assert!(record.exists());
+}
+
 /// 13: it was rebooted, and the mode is still pending: it does not reboot again and again.
 #[test]
 fn a_reboot_that_did_not_help_is_not_asked_for_again() {

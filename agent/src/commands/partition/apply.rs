@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use gpulet_host::partition::aftercare::Finding;
 use gpulet_host::partition::lock::Lock;
 use gpulet_partition::apply::{Failure, Outcome as Ended, Policy};
-use gpulet_partition::layout::Need;
 use gpulet_partition::protocol::WhenBusy;
 use gpulet_partition::reboot::Decision;
 use gpulet_partition::refusal::Refusal;
@@ -54,7 +53,9 @@ impl Site {
         let planned = self.planned(layouts, name).await?;
         let hash = planned.desired.hash.as_str();
         let decision = self.partitioner.reboot_decision(self.settings.partition.reboot, hash).await;
-        let may_reboot = matches!(decision, Ok(Decision::Reboot(_) | Decision::Asked));
+        let is_permitted = matches!(decision, Ok(Decision::Reboot(_) | Decision::Asked));
+        let users = planned.looked.users().filter(|_| is_permitted);
+        let may_reboot = is_permitted && users.is_none();
         let policy = Policy { reboot: may_reboot, ..Policy::default() };
         let outcome = self.carry_out(&planned, policy).await;
         print(told(&planned, &outcome).as_bytes())?;
@@ -65,8 +66,14 @@ impl Site {
             }
             return Ok(if cared { 0 } else { exit::FAILED });
         }
-        if outcome.gpus.iter().any(|gpu| takes_reboot(&gpu.end)) {
-            self.reboot(decision).await;
+        let mut ends = outcome.gpus.iter().map(|gpu| &gpu.end).chain(recovered.iter().map(|gpu| &gpu.end));
+        if ends.any(End::takes_reboot) {
+            match users {
+                Some(users) => {
+                    eprintln!("gpulet: the machine is not to be rebooted while it is in use: {users}")
+                }
+                None => self.reboot(decision).await,
+            }
         }
         Ok(code(&outcome))
     }
@@ -167,14 +174,6 @@ impl Site {
             Err(failure) => eprintln!("gpulet: {failure}"),
         }
     }
-}
-
-/// Whether it waits for a reboot, or was taken back because a reset was not to be had and a reboot will not be asked for.
-fn takes_reboot(end: &End) -> bool {
-    matches!(
-        end,
-        End::Ended(Ended::RebootRequired { .. } | Ended::RolledBack { cause: Some((Need::Reset, _)) })
-    )
 }
 
 fn told_recovered(end: &End) -> String {

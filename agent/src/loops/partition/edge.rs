@@ -196,14 +196,24 @@ impl Edge {
         };
         self.stopping.store(false, Ordering::Release);
         let go_on = || !self.stopping.load(Ordering::Acquire);
-        let policy = Policy { reboot, ..Policy::default() };
+        // A reboot would end whatever uses any GPU: without that way out, what needs one is taken back.
+        let users = looked.users().filter(|_| reboot);
+        let policy = Policy { reboot: reboot && users.is_none(), ..Policy::default() };
         let outcome = self.partitioner.carry_out(&looked, &plan, policy, go_on).await;
+        if let Some(users) = users.filter(|_| outcome.gpus.iter().any(|gpu| gpu.end.takes_reboot())) {
+            tracing::warn!(users, "the machine is not rebooted for a change of MIG mode while it is in use");
+        }
         // Whoever waits for what the exporter shows need not wait for a tick.
         self.shared.wake.notify_one();
         outcome.gpus.into_iter().map(result).collect()
     }
 
+    /// Reboots the machine, if nobody uses a GPU by now: it may have been asked for before, and not have come.
     async fn reboot(&self) -> Result<(), Failure> {
+        if let Some(users) = self.partitioner.look().await?.users() {
+            let message = format!("the machine is not rebooted while it is in use: {users}");
+            return Err(Failure { reason: "InUse".to_owned(), message });
+        }
         let root = self.shared.root.clone();
         tracing::warn!("the machine is rebooted for a change of its GPUs' mode");
         let asking = tokio::task::spawn_blocking(move || reboot::reboot(&root));

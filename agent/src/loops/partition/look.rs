@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use gpulet_host::partition::services::STOPPABLE;
 use gpulet_partition::apply::{Failure, Policy};
 use gpulet_partition::observed::Holder;
 use gpulet_partition::overrides::Overrides;
@@ -12,7 +11,7 @@ use gpulet_partition::protocol::{Assessed, Assessment, Declared, NotLooked, OVER
 
 use super::edge::{Edge, broken};
 use crate::partition::report::Report;
-use crate::partition::{Layouts, Looked, Origin, Recovered, UnreadGpu, WantedError};
+use crate::partition::{Layouts, Looked, Origin, Recovered, UnreadGpu, WantedError, stoppable};
 use crate::report;
 
 /// What was planned, for what was looked at.
@@ -122,22 +121,9 @@ fn services(looked: &Looked) -> BTreeMap<u32, String> {
     named.collect()
 }
 
-/// The unit of a program that is told with it.
-fn stoppable(program: &str) -> Option<String> {
-    let (_, unit) = program.rsplit_once(" of ")?;
-    STOPPABLE.contains(&unit).then(|| unit.to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_monitors_of_the_host_can_be_stopped() {
-        assert_eq!(stoppable("nv-hostengine of nvidia-dcgm.service").as_deref(), Some("nvidia-dcgm.service"));
-        assert_eq!(stoppable("train of train.service"), None);
-        assert_eq!(stoppable("nvidia-dcgm.service"), None);
-    }
 
     #[test]
     fn a_gpu_on_which_something_is_unfinished_is_not_to_be_changed() {
