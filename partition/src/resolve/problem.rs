@@ -40,7 +40,7 @@ pub struct GpuName {
 #[serde(rename_all = "kebab-case", tag = "reason")]
 pub enum Cause {
     /// There is no GPU, or no driver that tells of one.
-    #[error("the driver tells of no GPU on this node; see `gpulet doctor`")]
+    #[error("the driver tells of no GPU on this node; see whether `nvidia-smi -L` lists any")]
     NoGpus,
     /// The file has no layout of this name.
     #[error("there is no layout `{name}`; there are: {}", told(known))]
@@ -252,9 +252,12 @@ pub(super) fn indices(gpus: &[GpuName]) -> String {
 /// How many names are told; a file can have thousands.
 const TOLD: usize = 40;
 
+/// A name from a file may hold what a terminal obeys: that is not passed on.
 fn told(names: &[String]) -> String {
+    let harmless = |letter: char| if letter.is_control() { char::REPLACEMENT_CHARACTER } else { letter };
     let more = names.len().saturating_sub(TOLD);
-    let shortened = names.iter().take(TOLD).map(|name| name.chars().take(64).collect::<String>());
+    let shortened =
+        names.iter().take(TOLD).map(|name| name.chars().take(64).map(harmless).collect::<String>());
     let all = shortened.collect::<Vec<_>>().join(", ");
     match (all.is_empty(), more) {
         (true, _) => "none".to_owned(),

@@ -186,3 +186,11 @@ fn a_gpu_that_may_be_one_that_does_not_answer_keeps_no_other_from_being_divided(
     assert!(desired.warnings.iter().any(|warning| warning.to_string().starts_with("GPU 4: ")), "{desired:?}");
     assert_eq!(divide("[4]", true).unwrap().wanted().len(), 0);
 }
+
+#[test]
+fn a_name_tells_a_terminal_nothing() {
+    let text = "version: v1\nmig-configs:\n  \"a\\e[31m\\n\": [{devices: all, mig-enabled: false}]\n";
+    let file = parse(text).unwrap();
+    let told = resolve(&file, "x", &facts(&node(&four())), &Overrides::default()).unwrap_err().to_string();
+    assert!(told.contains("[31m") && !told.contains(char::is_control), "{told:?}");
+}
