@@ -225,3 +225,15 @@ fn a_gpu_that_has_fallen_off_the_bus_keeps_no_other_from_being_divided() {
     site.apply("seven").expect(0);
     assert_eq!(site.gpu(1).layout().len(), 7);
 }
+
+#[test]
+fn what_was_cut_off_and_cannot_be_understood_is_no_success_though_the_gpus_are_as_wanted() {
+    let site = site();
+    site.apply("same").expect(0);
+    let journal = site.journal_path(0);
+    std::fs::create_dir_all(journal.parent().unwrap()).unwrap();
+    std::fs::write(&journal, r#"{"version": "2"}"#).unwrap();
+    site.apply("same").expect(1).says(&["cannot be understood"]);
+    std::fs::remove_file(&journal).unwrap();
+    site.apply("same").expect(0);
+}

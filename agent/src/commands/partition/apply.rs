@@ -64,7 +64,9 @@ impl Site {
             if let Err(failure) = self.partitioner.forget_reboot().await {
                 eprintln!("gpulet: {failure}");
             }
-            return Ok(if cared { 0 } else { exit::FAILED });
+            // What was cut off and cannot be ended may be persistence mode that is still off.
+            let all = cared && recovered.iter().all(Recovered::is_ended);
+            return Ok(if all { 0 } else { exit::FAILED });
         }
         let mut ends = outcome.gpus.iter().map(|gpu| &gpu.end).chain(recovered.iter().map(|gpu| &gpu.end));
         if ends.any(End::takes_reboot) {
