@@ -7,6 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -14,7 +16,7 @@ use super::description::{self, Gpu};
 use super::division::Division;
 use crate::agent::Agent;
 use crate::node::Node;
-use crate::program::{gpulet, wait_within};
+use crate::program::{gpulet, wait_until, wait_within};
 
 /// The driver of nodes that are described here.
 const DRIVER: &str = "580.105.08";
@@ -228,6 +230,12 @@ impl Running {
     /// Its process id.
     pub fn pid(&self) -> u32 {
         self.process.id()
+    }
+
+    /// Sends it `signal`, and waits until it has said that it has heard.
+    pub fn ask_to_end(&self, signal: Signal) {
+        kill(Pid::from_raw(self.pid().try_into().unwrap()), signal).unwrap();
+        wait_until("it says that it has heard", || read(&self.stderr).contains("asked to end").then_some(()));
     }
 
     /// Whether it has ended.

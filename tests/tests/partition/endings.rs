@@ -1,6 +1,6 @@
-//! A daemon that is asked to end while it changes GPUs.
+//! Who changes GPUs, and is asked to end meanwhile.
 
-use gpulet_tests::{Agent, Gpu, Moment, Site, wait_until};
+use gpulet_tests::{Agent, Gpu, Moment, Running, Site, wait_until};
 use nix::sys::signal::Signal;
 
 const HALVES: &[(&str, u32)] = &[("4g.40gb", 0), ("3g.40gb", 4)];
@@ -40,6 +40,40 @@ fn a_driver_that_hangs_does_not_keep_it() {
     let (site, mut daemon) = held_up();
     daemon.ended();
     assert!(daemon.log().iter().any(|line| line.contains("the next start goes on")), "{:?}", daemon.log());
+    assert!(site.journal(0).is_some(), "the next start knows");
+    site.clear_faults();
+    site.apply("stairs").expect(0);
+}
+
+/// `gpulet apply`, held up in the first change of the first of two GPUs.
+fn command_held_up() -> (Site, Running) {
+    let site = Site::of(&[Gpu::divided("h100-sxm-80gb", HALVES), Gpu::divided("h100-sxm-80gb", HALVES)]);
+    site.layouts(&[("stairs", &[STAIRS])]);
+    site.stop_at(0, Moment::Before(1));
+    let command = site.start_apply("stairs");
+    wait_until("the first change", || site.is_stopped().then_some(()));
+    (site, command)
+}
+
+#[test]
+fn a_command_ends_the_gpu_that_it_is_at() {
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+        let (site, command) = command_held_up();
+        command.ask_to_end(signal);
+        site.go_on();
+        command.ended().expect(1).says(&["given up before its turn"]);
+        assert_eq!(site.gpu(0).profiles(), ["1g.10gb", "2g.20gb", "3g.40gb"]);
+        assert_eq!(site.gpu(1).layout(), HALVES_LAYOUT);
+        assert!(site.journals().is_empty(), "{:?}", site.journals());
+    }
+}
+
+#[test]
+fn a_command_that_is_asked_twice_ends_at_once() {
+    let (site, command) = command_held_up();
+    command.ask_to_end(Signal::SIGTERM);
+    command.ask_to_end(Signal::SIGTERM);
+    command.ended().expect(1);
     assert!(site.journal(0).is_some(), "the next start knows");
     site.clear_faults();
     site.apply("stairs").expect(0);

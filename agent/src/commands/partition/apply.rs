@@ -11,10 +11,11 @@ use gpulet_partition::reboot::Decision;
 use gpulet_partition::refusal::Refusal;
 
 use super::super::{CommandError, exit, print};
-use super::{Asked, PartitionError, Planned, Site};
+use super::{Asked, PartitionError, Planned, Site, ending};
 use crate::cli::Global;
-use crate::daemon;
+use crate::daemon::{self, DaemonError};
 use crate::partition::{End, GpuOutcome, Layouts, NodeOutcome, Recovered};
+use crate::supervise::shutdown::Shutdown;
 
 /// How often it is looked again while it is waited for someone.
 const LOOKS_EVERY: Duration = Duration::from_secs(2);
@@ -27,7 +28,10 @@ pub(crate) fn apply(global: &Global, asked: Asked<'_>) -> Result<u8, CommandErro
     let runtime = daemon::runtime()?;
     // A file that was named is wanted, also where it does not take a name to say which layout of it.
     let is_wanted = name.is_some() || asked.file.is_some();
-    let done = runtime.block_on(site.apply(&layouts, name.as_deref(), is_wanted));
+    let done = runtime.block_on(async {
+        let end = ending::asked().map_err(DaemonError::set_up("the signals"))?;
+        site.apply(&layouts, name.as_deref(), is_wanted, &end).await
+    });
     // Threads may hang in the driver: not waited for.
     runtime.shutdown_background();
     drop(lock);
@@ -41,6 +45,7 @@ impl Site {
         layouts: &Layouts,
         name: Option<&str>,
         is_wanted: bool,
+        end: &Shutdown,
     ) -> Result<u8, CommandError> {
         if !is_wanted {
             let recovered = self.recover(Policy::default()).await?;
@@ -50,14 +55,14 @@ impl Site {
         // What was cut off may have been for something else, and what is wanted is known by a look only: a reboot is asked
         // for when that is known.
         let recovered = self.recover(Policy::default()).await?;
-        let planned = self.planned(layouts, name).await?;
+        let planned = self.planned(layouts, name, end).await?;
         let hash = planned.desired.hash.as_str();
         let decision = self.partitioner.reboot_decision(self.settings.partition.reboot, hash).await;
         let is_permitted = matches!(decision, Ok(Decision::Reboot(_) | Decision::Asked));
         let users = planned.looked.users().filter(|_| is_permitted);
         let may_reboot = is_permitted && users.is_none();
         let policy = Policy { reboot: may_reboot, ..Policy::default() };
-        let outcome = self.carry_out(&planned, policy).await;
+        let outcome = self.carry_out(&planned, policy, end).await;
         print(told(&planned, &outcome).as_bytes())?;
         let cared = self.care(&outcome, &recovered).await;
         if outcome.is_success() {
@@ -92,7 +97,12 @@ impl Site {
     }
 
     /// The plan, when no one is in its way any more or it has been waited long enough.
-    async fn planned(&self, layouts: &Layouts, name: Option<&str>) -> Result<Planned, CommandError> {
+    async fn planned(
+        &self,
+        layouts: &Layouts,
+        name: Option<&str>,
+        end: &Shutdown,
+    ) -> Result<Planned, CommandError> {
         let begun = Instant::now();
         let mut told = false;
         loop {
@@ -100,7 +110,7 @@ impl Site {
             let planned = Planned::of(looked, layouts, name).map_err(PartitionError::from)?;
             let blocked: Vec<&Refusal> =
                 planned.plan.refusals().filter(|refusal| refusal.is_blocked()).collect();
-            let is_over = begun.elapsed() >= self.settings.partition.wait;
+            let is_over = begun.elapsed() >= self.settings.partition.wait || end.is_requested();
             if blocked.is_empty() || self.when_busy() == WhenBusy::Refuse || is_over {
                 return Ok(planned);
             }
@@ -108,7 +118,10 @@ impl Site {
                 told = true;
                 blocked.iter().for_each(|refusal| tracing::info!("waiting: {refusal}"));
             }
-            tokio::time::sleep(LOOKS_EVERY).await;
+            tokio::select! {
+                () = tokio::time::sleep(LOOKS_EVERY) => {}
+                () = end.requested() => {}
+            }
         }
     }
 
@@ -119,13 +132,13 @@ impl Site {
     }
 
     /// What cannot be had on one GPU is had on none: what is wanted of the node is wrong then.
-    async fn carry_out(&self, planned: &Planned, policy: Policy) -> NodeOutcome {
+    async fn carry_out(&self, planned: &Planned, policy: Policy, end: &Shutdown) -> NodeOutcome {
         let infeasible = planned.plan.refusals().any(|refusal| {
             let unread = planned.looked.unread.iter();
             let is_unread = |gpu| unread.clone().any(|unread| unread.uuid.as_ref() == Some(gpu));
             !refusal.is_blocked() && !matches!(refusal, Refusal::NoSuchGpu { gpu } if is_unread(gpu))
         });
-        let go_on = || !infeasible;
+        let go_on = || !infeasible && !end.is_requested();
         self.partitioner.carry_out(&planned.looked, &planned.plan, policy, go_on).await
     }
 

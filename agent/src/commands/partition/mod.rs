@@ -1,6 +1,7 @@
 //! The commands that look at how the GPUs are divided, and change it.
 
 mod apply;
+mod ending;
 mod export;
 mod plan;
 
