@@ -3,6 +3,7 @@
 //! What is to be done is decided by [`Protocol`]; here it is told what happened, and done what it says. Each thing is done
 //! in a task of its own, one at a time, so that what happens meanwhile is heard.
 
+mod advertised;
 mod care;
 mod edge;
 mod look;

@@ -1,5 +1,6 @@
 //! After a change: device files and CDI specifications as containers need them.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use gpulet_host::partition::aftercare::{self, Aftercare, ExpectedGpu, ExpectedMig};
@@ -24,6 +25,21 @@ impl Partitioner {
         let root = self.root.clone();
         let care = move || aftercare::care(&root, &expected, WRITES_WITHIN);
         tokio::task::spawn_blocking(care).await.map_err(|error| broken(&error))
+    }
+
+    /// UUIDs of the MIG devices that a device plugin offers: those that have their GPU instance for themselves.
+    ///
+    /// # Errors
+    /// If the driver is down, so that it is not known what there is.
+    pub(crate) async fn mig_devices(&self) -> Result<BTreeSet<String>, Failure> {
+        let gpus = self.opened(Duration::from_secs(10)).await?;
+        let divided = gpus.gpus.iter().filter_map(|state| state.sample.as_ref()?.mig.value());
+        let instances = divided.filter_map(|mig| mig.instances.value()).flatten();
+        let alone = instances.filter_map(|instance| match instance.compute_instances.as_slice() {
+            [compute] => compute.uuid.clone(),
+            _ => None,
+        });
+        Ok(alone.collect())
     }
 }
 

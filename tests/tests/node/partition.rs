@@ -50,6 +50,10 @@ pub(crate) fn a_label_divides_one_gpu(plane: &ControlPlane, node: &RealNode) {
         "{evicted:?}"
     );
     it.wait_for_advertised(&[(GPUS, 5), (MIG, 7)]);
+    let noticed = "grep -rh DevicePluginRefreshed /var/log/pods/gpulet_*";
+    node.wait_for("gpulet has seen that it does", || {
+        node.try_run(noticed).filter(|ran| ran.status == 0).map(drop)
+    });
     // Two of the driver, and two of each instance.
     assert_eq!(it.capability_files(), 2 + 2 * 7);
 

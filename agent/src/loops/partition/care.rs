@@ -8,6 +8,7 @@ impl Edge {
     /// Brings device files and CDI specifications to what there is, and says what was found.
     pub(super) async fn care(&self) -> Result<String, Failure> {
         let cared = self.partitioner.care().await?;
+        self.verify_advertised(self.partitioner.mig_devices().await?);
         for finding in &cared.findings {
             tracing::info!("{finding}");
         }

@@ -1,5 +1,6 @@
 //! Does what the machine says, and answers.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,10 +17,11 @@ use gpulet_partition::protocol::{
     ApiFailure, ApiFailureKind, Command, Event, Eviction, GpuEnd, GpuResult, Happening, NodeChange,
     NodeJournal, NotLooked,
 };
+use tokio::task::AbortHandle;
 
 use super::super::Shared;
 use super::look::Planned;
-use super::node;
+use super::{advertised, node};
 use crate::kubelet::Kubelet;
 use crate::partition::{End, GpuOutcome, Partitioner, Recovered};
 use crate::report;
@@ -42,6 +44,10 @@ pub(super) struct Edge {
     lock: Mutex<Option<Lock>>,
     planned: Mutex<Option<Planned>>,
     stopping: AtomicBool,
+    /// A device plugin was seen to offer NVIDIA's devices.
+    plugin_seen: AtomicBool,
+    /// Waits until the kubelet advertises what there is.
+    verifying: Mutex<Option<AbortHandle>>,
 }
 
 impl Edge {
@@ -64,6 +70,8 @@ impl Edge {
             lock: Mutex::default(),
             planned: Mutex::default(),
             stopping: AtomicBool::new(false),
+            plugin_seen: AtomicBool::new(false),
+            verifying: Mutex::default(),
             shared: shared.clone(),
         })
     }
@@ -115,6 +123,33 @@ impl Edge {
 
     pub(super) fn plan(&self, planned: Planned) {
         *self.planned.lock().unwrap_or_else(PoisonError::into_inner) = Some(planned);
+    }
+
+    /// Keeps in mind whether there is a device plugin: while a change is made it is gone.
+    pub(super) fn notice_plugin(&self) {
+        let allocation = self.shared.kubernetes.allocation.borrow();
+        if allocation.as_ref().is_some_and(|part| advertised::is_any(&part.value.allocatable)) {
+            self.plugin_seen.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Says, when that is known, whether the kubelet advertises these MIG devices. Nobody waits for it.
+    pub(super) fn verify_advertised(&self, there: BTreeSet<String>) {
+        if !self.plugin_seen.load(Ordering::Relaxed) {
+            return;
+        }
+        let allocation = self.shared.kubernetes.allocation.subscribe();
+        let api = self.api.clone();
+        let verifying = tokio::spawn(async move {
+            let happening = advertised::verify(there, allocation).await;
+            // That it came as it was to come is news for the log only.
+            tell(api.filter(|_| happening.warning), happening);
+        });
+        let before =
+            self.verifying.lock().unwrap_or_else(PoisonError::into_inner).replace(verifying.abort_handle());
+        if let Some(before) = before {
+            before.abort();
+        }
     }
 
     pub(super) fn stop_soon(&self) {
@@ -229,24 +264,32 @@ impl Edge {
 
     /// Tells people, without being waited for.
     pub(super) fn happened(&self, happening: Happening) {
-        let Happening { warning, reason, message } = happening;
-        match warning {
-            true => tracing::warn!(reason, "{message}"),
-            false => tracing::info!(reason, "{message}"),
-        }
-        let Some(api) = self.api.clone() else { return };
-        let kind = if warning { EventKind::Warning } else { EventKind::Normal };
-        let event = api::Event { kind, reason, action: "Partition".to_owned(), note: message };
-        tokio::spawn(async move {
-            if let Err(error) = api.event(&event).await {
-                tracing::debug!(
-                    error = report::chain(&error),
-                    reason = error.reason(),
-                    "an Event was not told"
-                );
-            }
-        });
+        tell(self.api.clone(), happening);
     }
+}
+
+impl Drop for Edge {
+    fn drop(&mut self) {
+        if let Some(verifying) = self.verifying.get_mut().unwrap_or_else(PoisonError::into_inner) {
+            verifying.abort();
+        }
+    }
+}
+
+fn tell(api: Option<Api>, happening: Happening) {
+    let Happening { warning, reason, message } = happening;
+    match warning {
+        true => tracing::warn!(reason, "{message}"),
+        false => tracing::info!(reason, "{message}"),
+    }
+    let Some(api) = api else { return };
+    let kind = if warning { EventKind::Warning } else { EventKind::Normal };
+    let event = api::Event { kind, reason, action: "Partition".to_owned(), note: message };
+    tokio::spawn(async move {
+        if let Err(error) = api.event(&event).await {
+            tracing::debug!(error = report::chain(&error), reason = error.reason(), "an Event was not told");
+        }
+    });
 }
 
 fn told(recovered: &[Recovered]) -> Result<String, Failure> {

@@ -25,6 +25,7 @@ impl Edge {
     /// Looks, resolves what is declared, and plans.
     pub(super) async fn look(&self, declared: &Declared) -> Result<Assessment, NotLooked> {
         self.lock().await.map_err(later)?;
+        self.notice_plugin();
         let recovered = self.recover().await.map_err(later)?;
         let looked = self.partitioner.look().await.map_err(later)?;
         let layouts = self.layouts().await?;
