@@ -212,6 +212,10 @@ where
         Value::Text(text) => text.parse().map_err(|error: T::Err| error.to_string()),
         // Numbers are handed on as they were written, so that the message is about what the type expects.
         Value::Integer(number) => number.to_string().parse().map_err(|error: T::Err| error.to_string()),
+        // What people write as `off` or `1.5`, YAML takes for something else.
+        Value::Bool(_) | Value::Float(_) => {
+            Err(format!("{} is not a text; if it is meant as one, put it in quotes", value.describe()))
+        }
         other => Err(format!("{} is not a text", other.describe())),
     }
 }

@@ -157,6 +157,14 @@ partition: {file: partition.yaml, when-busy: [], reboot: always, drift: 1, wait:
 }
 
 #[test]
+fn what_yaml_takes_for_something_else_is_told_how_to_be_a_text() {
+    let problems = lines("labels: {nvidia.com/mig.config: off}\n");
+    let message =
+        "labels.nvidia.com/mig.config: `false` is not a text; if it is meant as one, put it in quotes";
+    assert_eq!(problems, [(1, message.to_owned())]);
+}
+
+#[test]
 fn a_key_that_is_no_text_does_not_hide_the_other_errors() {
     let problems = lines("~: 1\nweb: {colour: red}\n5: 1\ntrue: 1\n1.5: 1\nlog:\n  : x\n");
     let says = |line: u64, part: &str| {
