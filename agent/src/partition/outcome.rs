@@ -135,11 +135,14 @@ impl fmt::Display for Told<'_> {
                 f.write_str("someone else changes this GPU; it was left as it is and has to be planned anew")
             }
             Outcome::RebootRequired { failure } => write!(f, "waits for a reboot: {failure}"),
-            Outcome::Stuck { cause, failure, .. } => {
-                write!(
-                    f,
-                    "neither changed nor put back: {failure}; the journal stays, and the next start tries again"
-                )?;
+            Outcome::Stuck { cause, need, failure, .. } => {
+                // Where that was next, one of the two layouts is there.
+                let what = match (need, cause) {
+                    (Need::Persistence(true), None) => "in place, but with persistence mode off",
+                    (Need::Persistence(true), Some(_)) => "rolled back, but with persistence mode off",
+                    _ => "neither changed nor put back",
+                };
+                write!(f, "{what}: {failure}; the journal stays, and the next start tries again")?;
                 match cause {
                     Some((_, cause)) => write!(f, "; it went back because {cause}"),
                     None => Ok(()),
