@@ -64,6 +64,8 @@ pub enum ApiError {
         what: String,
         /// What the server said, which names identity, verb and resource.
         message: String,
+        /// Nobody may: the namespace is being deleted, and takes everything in it along.
+        namespace_ends: bool,
     },
     /// The object does not exist.
     #[error("{what}: there is no such object")]
@@ -216,6 +218,9 @@ impl ApiError {
 /// The word of a cause that is a PodDisruptionBudget.
 const BUDGET: &str = "DisruptionBudget";
 
+/// The word of a cause that is a namespace which is being deleted.
+const NAMESPACE_ENDS: &str = "NamespaceTerminating";
+
 /// A cause as it is kept: its word and what it says.
 pub(crate) fn said(cause: &kube::core::response::StatusCause) -> String {
     format!("{}: {}", cause.reason, cause.message)
@@ -336,7 +341,10 @@ impl Failed<'_> {
         let causes = details.as_ref().map(|details| details.causes.as_slice()).unwrap_or_default();
         match code {
             401 => ApiError::Unauthorized { what, place: place.to_owned(), message },
-            403 => ApiError::Forbidden { what, message },
+            403 => {
+                let namespace_ends = causes.iter().any(|cause| cause.reason == NAMESPACE_ENDS);
+                ApiError::Forbidden { what, message, namespace_ends }
+            }
             // Where a resource is not served, the answer does not name an object.
             404 if one
                 && reason == "NotFound"

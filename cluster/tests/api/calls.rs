@@ -262,6 +262,29 @@ async fn an_eviction_names_the_pod_and_its_uid_and_a_budget_is_known_as_one() {
 }
 
 #[tokio::test]
+async fn what_is_forbidden_because_a_namespace_ends_is_known_as_that() {
+    let refusal = |causes: Value| {
+        json!({"kind": "Status", "code": 403, "reason": "Forbidden", "message": "forbidden",
+            "details": {"name": "train-0", "causes": causes}})
+    };
+    let ends = json!([{"reason": "NamespaceTerminating", "field": "metadata.namespace",
+        "message": "namespace jobs is being terminated"}]);
+    let server = Server::start(move |_, before| match before {
+        0 => Answer::Json(403, refusal(ends.clone())),
+        _ => Answer::Json(403, refusal(json!([]))),
+    })
+    .await;
+    let api = server.api(limits()).await;
+    for ends in [true, false] {
+        let error = within(api.evict("jobs", "train-0", "u")).await.unwrap_err();
+        assert!(
+            matches!(error, ApiError::Forbidden { namespace_ends, .. } if namespace_ends == ends),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_node_is_changed_at_the_version_that_was_read() {
     let node =
         json!({"metadata": {"name": "node-a", "uid": "u", "resourceVersion": "7", "labels": {"a": "1"}}});

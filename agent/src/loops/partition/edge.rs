@@ -5,18 +5,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use gpulet_cluster::api::{self, Api, EventKind};
+use gpulet_cluster::api::{self, Api, ApiError, EventKind};
 use gpulet_host::partition::lock::{Lock, LockError};
 use gpulet_host::partition::store::Store;
 use gpulet_host::partition::{reboot, services};
 use gpulet_host::program::ProgramError;
 use gpulet_host::root::EscapesRoot;
+use gpulet_inventory::pod::Pod;
 use gpulet_partition::apply::{Failure, Outcome, Policy};
 use gpulet_partition::observed::PodName;
 use gpulet_partition::protocol::{
     ApiFailure, ApiFailureKind, Command, Event, Eviction, GpuEnd, GpuResult, Happening, NodeChange,
     NodeJournal, NotLooked,
 };
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use super::super::Shared;
@@ -29,6 +31,9 @@ use crate::text_file::TextReader;
 
 /// How long systemd may take to say that it reboots the machine.
 const REBOOTS_WITHIN: Duration = Duration::from_secs(60);
+
+/// How much later than the API server's admission the Pods' watch may know that a Pod is gone.
+const GONE_WITHIN: Duration = Duration::from_secs(1);
 
 /// Why a Pod is not evicted that only the kubelet knows.
 const NOT_OURS: &str = "the API server has no Pod of this name on this node: it is ending, or has just begun";
@@ -197,11 +202,15 @@ impl Edge {
         let known = self.shared.kubernetes.pods.borrow().clone().unwrap_or_default();
         let mut results = Vec::new();
         for name in pods {
-            let is_it =
-                |pod: &&gpulet_inventory::pod::Pod| pod.namespace == name.namespace && pod.name == name.name;
+            let is_it = |pod: &&Pod| pod.namespace == name.namespace && pod.name == name.name;
             let uid = known.iter().find(is_it).map(|pod| pod.uid.as_str());
             let result = match (&self.api, uid) {
-                (Some(api), Some(uid)) => node::evicted(api.evict(&name.namespace, &name.name, uid).await),
+                (Some(api), Some(uid)) => {
+                    let answer = api.evict(&name.namespace, &name.name, uid).await;
+                    let is_forbidden = matches!(answer, Err(ApiError::Forbidden { .. }));
+                    let pods = self.shared.kubernetes.pods.subscribe();
+                    node::evicted(answer, is_forbidden && is_gone(pods, uid).await)
+                }
                 // By its name alone another one could be meant, which runs on another node by now.
                 (Some(_), None) => Eviction::Later(NOT_OURS.to_owned()),
                 (None, _) => Eviction::Failed(no_api().failure),
@@ -274,6 +283,12 @@ impl Drop for Edge {
             verifying.abort();
         }
     }
+}
+
+/// Whether there is no Pod of this UID any more, or will not be in a moment.
+async fn is_gone(mut pods: watch::Receiver<Option<Arc<Vec<Pod>>>>, uid: &str) -> bool {
+    let gone = pods.wait_for(|pods| pods.as_ref().is_some_and(|pods| pods.iter().all(|pod| pod.uid != uid)));
+    matches!(tokio::time::timeout(GONE_WITHIN, gone).await, Ok(Ok(_)))
 }
 
 fn tell(api: Option<Api>, happening: Happening) {
@@ -359,5 +374,41 @@ pub(super) fn not_done(command: &Command, failure: Failure) -> Event {
         Command::Care => Event::CaredFor(Err(failure)),
         Command::Reboot => Event::RebootAsked(Err(failure)),
         Command::StopSoon | Command::Tell(_) | Command::Happened(_) => Event::Woken,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gpulet_inventory::pod::{Keeper, PodPhase, QosClass};
+
+    use super::*;
+
+    fn pod(uid: &str) -> Pod {
+        Pod {
+            namespace: "ml".to_owned(),
+            name: "train".to_owned(),
+            uid: uid.to_owned(),
+            config_hash: None,
+            phase: PodPhase::Running,
+            qos: QosClass::BestEffort,
+            deleting: false,
+            keeper: Keeper::Other,
+            deployed_by: Vec::new(),
+            role: None,
+            containers: Vec::new(),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pod_is_gone_when_the_watch_has_it_no_more() {
+        let (sender, pods) = watch::channel(Some(Arc::new(vec![pod("a"), pod("b")])));
+        assert!(is_gone(pods.clone(), "c").await, "another has its name");
+        assert!(!is_gone(pods.clone(), "a").await);
+        let asking = tokio::spawn(async move { is_gone(pods, "a").await });
+        tokio::time::sleep(GONE_WITHIN / 2).await;
+        sender.send_replace(Some(Arc::new(vec![pod("b")])));
+        assert!(asking.await.unwrap(), "the watch knows it a little later");
+        let (_sender, nobody_knows) = watch::channel(None);
+        assert!(!is_gone(nobody_knows, "a").await);
     }
 }

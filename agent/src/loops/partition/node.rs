@@ -60,12 +60,20 @@ fn failure(error: &ApiError) -> Failure {
     Failure { reason: error.reason().to_owned(), message: report::chain(error) }
 }
 
-/// What became of an eviction.
-pub(super) fn evicted(result: Result<(), ApiError>) -> Eviction {
+/// What became of an eviction. `is_gone`: the Pods' watch does not have the Pod any more.
+pub(super) fn evicted(result: Result<(), ApiError>, is_gone: bool) -> Eviction {
     let Err(error) = result else { return Eviction::Accepted };
     match &error {
         // It is gone, or another has its name by now.
         ApiError::NotFound { .. } | ApiError::Conflict { .. } => Eviction::Accepted,
+        // Nothing can be made there any more, evictions neither; it ends without one.
+        ApiError::Forbidden { namespace_ends: true, .. } => {
+            Eviction::Later("its namespace is being deleted, and it with that".to_owned())
+        }
+        // An admission policy does not find the Pod whose node it asks for, and refuses.
+        ApiError::Forbidden { .. } if is_gone => {
+            Eviction::Later("the API server does not have it any more".to_owned())
+        }
         ApiError::Forbidden { .. } | ApiError::Invalid { .. } | ApiError::Rejected { .. } => {
             Eviction::Failed(failure(&error))
         }
@@ -114,21 +122,29 @@ mod tests {
         let what = || "create pods/eviction a/b".to_owned();
         let throttled = |message: &str, causes: Vec<String>| {
             let retry_after = Duration::from_secs(1);
-            evicted(Err(ApiError::Throttled {
-                what: what(),
-                code: 429,
-                retry_after,
-                message: message.into(),
-                causes,
-            }))
+            evicted(
+                Err(ApiError::Throttled {
+                    what: what(),
+                    code: 429,
+                    retry_after,
+                    message: message.into(),
+                    causes,
+                }),
+                false,
+            )
         };
         let budget = throttled("Cannot evict pod", vec!["DisruptionBudget: it needs 1".into()]);
         assert_eq!(budget, Eviction::Later("it needs 1".into()));
         assert!(matches!(throttled("Too many requests", Vec::new()), Eviction::Later(_)));
-        assert_eq!(evicted(Err(ApiError::NotFound { what: what() })), Eviction::Accepted);
-        let forbidden = ApiError::Forbidden { what: what(), message: "no".into() };
+        assert_eq!(evicted(Err(ApiError::NotFound { what: what() }), false), Eviction::Accepted);
+        let forbidden = |namespace_ends, is_gone| {
+            evicted(Err(ApiError::Forbidden { what: what(), message: "no".into(), namespace_ends }), is_gone)
+        };
         assert!(
-            matches!(evicted(Err(forbidden)), Eviction::Failed(failure) if failure.reason == "Forbidden")
+            matches!(forbidden(false, false), Eviction::Failed(failure) if failure.reason == "Forbidden")
         );
+        for (namespace_ends, is_gone) in [(true, false), (false, true), (true, true)] {
+            assert!(matches!(forbidden(namespace_ends, is_gone), Eviction::Later(_)));
+        }
     }
 }
