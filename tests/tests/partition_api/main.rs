@@ -16,4 +16,5 @@ mod kubelet;
 mod labels;
 mod managers;
 mod outages;
+mod speed;
 mod world;

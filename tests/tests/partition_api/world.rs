@@ -92,10 +92,15 @@ impl World {
 
     /// gpulet on this node.
     pub(crate) fn agent(&self) -> Agent {
+        self.agent_with(&[])
+    }
+
+    /// gpulet on this node, with more `options`.
+    pub(crate) fn agent_with(&self, options: &[&str]) -> Agent {
         let kubeconfig = self.kubeconfig.to_str().unwrap();
         let arguments =
             ["run", "--listen", "127.0.0.1:0", "--kubeconfig", kubeconfig, "--node-name", self.name];
-        Agent::start(self.site.command(&arguments))
+        Agent::start(self.site.command(&[&arguments, options].concat()))
     }
 
     /// Puts a partition file where a ConfigMap of this content is mounted: behind a link to a directory that is replaced.
@@ -189,7 +194,9 @@ impl World {
     pub(crate) fn wait_for_state(&self, layout: &str, state: &str) -> Value {
         self.wait_for(&format!("{layout}: {state}"), || {
             let status = self.status();
-            (self.labelled(STATE).as_deref() == Some(state) && status["config"] == layout).then_some(status)
+            // They are read one after the other.
+            let said = status["config"] == layout && status["state"] == state;
+            (said && self.labelled(STATE).as_deref() == Some(state)).then_some(status)
         })
     }
 
