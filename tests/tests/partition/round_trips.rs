@@ -74,23 +74,6 @@ fn seven_slices_that_take_none() {
     there_and_back("gb200-tray");
 }
 
-#[test]
-#[ignore = "takes minutes: every shipped node with all of its GPUs"]
-fn every_shipped_node() {
-    let mut divided = 0;
-    for node in gpulet_simulator::node::shipped() {
-        let site = Site::shipped(node);
-        // A virtual machine has to be started anew for each change of mode of an A100.
-        let can_change = !site.gpus().is_empty() && !site.is_virtual_machine();
-        drop(site);
-        if can_change {
-            there_and_back(node);
-            divided += 1;
-        }
-    }
-    assert!(divided >= 13, "{divided} nodes with GPUs that can be divided");
-}
-
 /// Every layout that is made up for all profiles of a board can be had, by the name that a label can carry.
 #[test]
 fn a_layout_for_every_profile() {
