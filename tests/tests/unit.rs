@@ -47,5 +47,5 @@ fn systemd_has_nothing_to_say_about(name: &str, command: &str) {
 
     // The checks do see what is wrong.
     std::fs::write(&path, text.replace("Type=", "Type=no")).unwrap();
-    assert!(said(&systemd_analyze(&["verify", "--man=no"], &path)).contains("Type"), "{name}");
+    assert!(said(&systemd_analyze(&["verify", "--man=no"], &path)).contains("service type"), "{name}");
 }
