@@ -14,33 +14,39 @@ use super::execute::broken;
 /// How long a program of the host may take to write a specification.
 const WRITES_WITHIN: Duration = Duration::from_secs(60);
 
+/// What was seen to after a change.
+#[derive(Debug)]
+pub(crate) struct Cared {
+    /// What was found of device files and specifications.
+    pub(crate) aftercare: Aftercare,
+    /// UUIDs of the MIG devices that a device plugin offers: those that have their GPU instance for themselves.
+    pub(crate) offered: BTreeSet<String>,
+}
+
 impl Partitioner {
     /// Brings device files and CDI specifications to what there is now, and tells what was found of each.
     ///
     /// # Errors
     /// If the driver is down, so that it is not known what there is.
-    pub(crate) async fn care(&self) -> Result<Aftercare, Failure> {
+    pub(crate) async fn care(&self) -> Result<Cared, Failure> {
         let gpus = self.opened(Duration::from_secs(10)).await?;
         let expected: Vec<ExpectedGpu> = gpus.gpus.iter().filter_map(expected).collect();
+        let offered = offered(&gpus.gpus);
         let root = self.root.clone();
         let care = move || aftercare::care(&root, &expected, WRITES_WITHIN);
-        tokio::task::spawn_blocking(care).await.map_err(|error| broken(&error))
+        let aftercare = tokio::task::spawn_blocking(care).await.map_err(|error| broken(&error))?;
+        Ok(Cared { aftercare, offered })
     }
+}
 
-    /// UUIDs of the MIG devices that a device plugin offers: those that have their GPU instance for themselves.
-    ///
-    /// # Errors
-    /// If the driver is down, so that it is not known what there is.
-    pub(crate) async fn mig_devices(&self) -> Result<BTreeSet<String>, Failure> {
-        let gpus = self.opened(Duration::from_secs(10)).await?;
-        let divided = gpus.gpus.iter().filter_map(|state| state.sample.as_ref()?.mig.value());
-        let instances = divided.filter_map(|mig| mig.instances.value()).flatten();
-        let alone = instances.filter_map(|instance| match instance.compute_instances.as_slice() {
-            [compute] => compute.uuid.clone(),
-            _ => None,
-        });
-        Ok(alone.collect())
-    }
+fn offered(gpus: &[GpuState]) -> BTreeSet<String> {
+    let divided = gpus.iter().filter_map(|state| state.sample.as_ref()?.mig.value());
+    let instances = divided.filter_map(|mig| mig.instances.value()).flatten();
+    let alone = instances.filter_map(|instance| match instance.compute_instances.as_slice() {
+        [compute] => compute.uuid.clone(),
+        _ => None,
+    });
+    alone.collect()
 }
 
 /// Absent for a GPU that does not answer, which no container can use.

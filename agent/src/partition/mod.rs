@@ -44,6 +44,7 @@ use tokio::sync::watch;
 
 use crate::kubelet::Kubelet;
 
+pub(crate) use care::Cared;
 pub(crate) use looked::{Looked, LookedGpu, UnreadGpu};
 pub(crate) use names::stoppable;
 pub(crate) use outcome::{End, GpuOutcome, NodeOutcome, Recovered};

@@ -14,7 +14,7 @@ use super::super::{CommandError, exit, print};
 use super::{Asked, PartitionError, Planned, Site, ending};
 use crate::cli::Global;
 use crate::daemon::{self, DaemonError};
-use crate::partition::{End, GpuOutcome, Layouts, NodeOutcome, Recovered};
+use crate::partition::{Cared, End, GpuOutcome, Layouts, NodeOutcome, Recovered};
 use crate::supervise::shutdown::Shutdown;
 
 /// How often it is looked again while it is waited for someone.
@@ -151,7 +151,7 @@ impl Site {
             return true;
         }
         match self.partitioner.care().await {
-            Ok(cared) => {
+            Ok(Cared { aftercare: cared, .. }) => {
                 let is_news = |finding: &&Finding| changed || !matches!(finding, Finding::Right(_));
                 cared.findings.iter().filter(is_news).for_each(|finding| eprintln!("gpulet: {finding}"));
                 let is_right = cared.wrong().is_none();

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use gpulet_inventory::kubelet::{Allocatable, NodeAllocation};
+use gpulet_inventory::kubelet::{Allocatable, KubeletDevice, NodeAllocation};
 use gpulet_inventory::snapshot::Part;
 use gpulet_partition::protocol::Happening;
 use tokio::sync::watch;
@@ -14,7 +14,11 @@ const WITHIN: Duration = Duration::from_secs(300);
 
 /// Whether a device plugin offers NVIDIA's devices here.
 pub(super) fn is_any(allocatable: &Allocatable) -> bool {
-    allocatable.devices.iter().any(|device| device.resource.starts_with("nvidia.com/"))
+    of_nvidia(allocatable).next().is_some()
+}
+
+fn of_nvidia(allocatable: &Allocatable) -> impl Iterator<Item = &KubeletDevice> {
+    allocatable.devices.iter().filter(|device| device.resource.starts_with("nvidia.com/"))
 }
 
 /// Waits until what the kubelet advertises is what there is, and says what came of it.
@@ -48,10 +52,7 @@ fn minutes(time: Duration) -> String {
 /// How what is advertised differs from the MIG devices that are there; absent: not at all. A device may be offered in shares,
 /// whose names go on after the device's.
 fn amiss(there: &BTreeSet<String>, allocatable: &Allocatable) -> Option<String> {
-    let advertised: BTreeSet<&str> = allocatable
-        .devices
-        .iter()
-        .filter(|device| device.resource.starts_with("nvidia.com/"))
+    let advertised: BTreeSet<&str> = of_nvidia(allocatable)
         .map(|device| device.id.split("::").next().unwrap_or_default())
         .filter(|id| id.starts_with("MIG-"))
         .collect();
@@ -71,8 +72,6 @@ fn amiss(there: &BTreeSet<String>, allocatable: &Allocatable) -> Option<String> 
 mod tests {
     use std::sync::Arc;
     use std::time::Instant;
-
-    use gpulet_inventory::kubelet::KubeletDevice;
 
     use super::*;
 

@@ -3,12 +3,13 @@
 use gpulet_partition::apply::Failure;
 
 use super::edge::Edge;
+use crate::partition::Cared;
 
 impl Edge {
     /// Brings device files and CDI specifications to what there is, and says what was found.
     pub(super) async fn care(&self) -> Result<String, Failure> {
-        let cared = self.partitioner.care().await?;
-        self.verify_advertised(self.partitioner.mig_devices().await?);
+        let Cared { aftercare: cared, offered } = self.partitioner.care().await?;
+        self.verify_advertised(offered);
         for finding in &cared.findings {
             tracing::info!("{finding}");
         }
