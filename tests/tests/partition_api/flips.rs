@@ -44,16 +44,7 @@ fn there_and_back_again_in_the_midst_of_a_change_ends_where_it_was() {
     let _agent = world.agent();
     world.want("halves");
     world.wait_for_success("halves", &["3g.40gb@0", "3g.40gb@4"]);
-    // The change goes on to the point where the first of seven instances is made, and there it stands.
-    world.site.node().sim(&[
-        "fault",
-        "call",
-        "--symbol",
-        "nvmlDeviceCreateGpuInstanceWithPlacement",
-        "--block",
-    ]);
-    world.want("sevenths");
-    world.wait_for("the old layout is gone", || world.site.gpu(0).instances.is_empty().then_some(()));
+    world.want_and_stop_half_way("sevenths");
     world.want("halves");
     world.site.node().sim(&["fault", "clear"]);
     // Seen or not, the flip is not lost: what counts is the label at last.

@@ -89,15 +89,7 @@ fn a_daemon_that_was_killed_in_the_midst_of_the_change_finishes_it() {
     let agent = world.agent();
     world.want("halves");
     world.wait_for_success("halves", &["3g.40gb@0", "3g.40gb@4"]);
-    world.site.node().sim(&[
-        "fault",
-        "call",
-        "--symbol",
-        "nvmlDeviceCreateGpuInstanceWithPlacement",
-        "--block",
-    ]);
-    world.want("sevenths");
-    world.wait_for("the old layout is gone", || world.site.gpu(0).instances.is_empty().then_some(()));
+    world.want_and_stop_half_way("sevenths");
     kill(agent);
     world.site.node().sim(&["fault", "clear"]);
     assert_eq!(world.labelled(STATE).as_deref(), Some("pending"));
@@ -123,15 +115,7 @@ fn an_api_server_that_goes_away_in_the_middle_is_waited_for() {
     world.wait_for_success("halves", &["3g.40gb@0", "3g.40gb@4"]);
 
     // It goes away while the GPU is changed, and a wish changes while it is away.
-    world.site.node().sim(&[
-        "fault",
-        "call",
-        "--symbol",
-        "nvmlDeviceCreateGpuInstanceWithPlacement",
-        "--block",
-    ]);
-    world.want("sevenths");
-    world.wait_for("the old layout is gone", || world.site.gpu(0).instances.is_empty().then_some(()));
+    world.want_and_stop_half_way("sevenths");
     plane.stop_api_server();
     world.site.node().sim(&["fault", "clear"]);
     world.wait_for_hardware(7);

@@ -171,6 +171,15 @@ impl World {
         self.label(WANTED, Some(layout));
     }
 
+    /// Asks for a layout. The change goes on to the point where its first instance is made, and there it stands until the
+    /// faults of the simulator are cleared.
+    pub(crate) fn want_and_stop_half_way(&self, layout: &str) {
+        let create = "nvmlDeviceCreateGpuInstanceWithPlacement";
+        self.site.node().sim(&["fault", "call", "--symbol", create, "--block"]);
+        self.want(layout);
+        self.wait_for("the old layout is gone", || self.site.gpu(0).instances.is_empty().then_some(()));
+    }
+
     /// A label of the Node.
     pub(crate) fn labelled(&self, key: &str) -> Option<String> {
         self.node()["metadata"]["labels"][key].as_str().map(str::to_owned)
